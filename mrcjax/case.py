@@ -1,0 +1,84 @@
+"""From a spec to the arrays of one run: network, schedule, numbers, faults applied."""
+
+import fnmatch
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax import collective, network
+from mrcjax.collective import Program
+from mrcjax.engine import Config, Params
+from mrcjax.network import Wiring
+from mrcjax.spec import LinkFault, Spec, SpecError
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything `emulate` needs, and the names and pieces behind it."""
+
+    spec: Spec
+    wiring: Wiring
+    program: Program
+    params: Params
+    config: Config
+
+    @property
+    def network(self) -> network.Network:
+        """Where the links are."""
+        return self.wiring.network
+
+    @property
+    def schedule(self) -> collective.Schedule:
+        """Who sends what when."""
+        return self.program.schedule
+
+
+def build(spec: Spec) -> Case:
+    """Lay out network, schedule and numbers; raises SpecError for what cannot be built.
+
+    Arrays have the spec's precision; float64 needs JAX's 64-bit mode, which the command line
+    switches on and the library leaves alone.
+    """
+    dtype = jnp.dtype(spec.engine.precision)
+    if jnp.zeros((), dtype).dtype != dtype:
+        raise SpecError(
+            'engine.precision: "float64" needs JAX\'s 64-bit mode; call '
+            'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
+        )
+    wiring = network.build(spec.network)
+    program = collective.build(spec.collective, wiring.network, spec.network.channels)
+    capacity, latency = _with_faults(wiring, spec.faults.links)
+    late = np.zeros(spec.network.ranks)
+    for fault in spec.faults.late:
+        late[fault.rank] = float(fault.by)
+    reduction = spec.network.reduction_rate
+    params = Params(
+        capacity_bytes_per_s=jnp.asarray(capacity, dtype),
+        latency_s=jnp.asarray(latency, dtype),
+        late_s=jnp.asarray(late, dtype),
+        chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
+        endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
+        reduction_bytes_per_s=None if reduction is None else jnp.asarray(float(reduction), dtype),
+    )
+    config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
+    return Case(spec, wiring, program, params, config)
+
+
+def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Capacities and latencies with every fault applied to the links whose name it matches."""
+    capacity, latency = wiring.capacity_bytes_per_s.copy(), wiring.latency_s.copy()
+    if not faults:
+        return capacity, latency
+    names = [wiring.link_name(i) for i in range(len(capacity))]
+    for number, fault in enumerate(faults):
+        hit = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, fault.match)]
+        if not hit:
+            example = ", ".join(f'"{names[t.first]}"' for t in wiring.network.tiers)
+            raise SpecError(
+                f'faults.links[{number}].match: "{fault.match}" names no link of this network; '
+                f"its links are called for example {example}"
+            )
+        capacity[hit] *= fault.rate
+        latency[hit] += float(fault.add_latency)
+    return capacity, latency

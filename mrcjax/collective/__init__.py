@@ -1,0 +1,142 @@
+"""From a `[collective]` section and a network to a schedule and its chunk sizes."""
+
+from dataclasses import dataclass, replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax.collective.direct import direct_phase
+from mrcjax.collective.hierarchical import hierarchical_phases
+from mrcjax.collective.ring import node_order, ring_phase
+from mrcjax.collective.schedule import Phase, Schedule, Table, table_schedule
+from mrcjax.collective.shards import Chunks, chunks
+from mrcjax.network.flat_rails import direct_offsets, gray_order
+from mrcjax.network.links import Network
+from mrcjax.spec import Collective, SpecError
+
+__all__ = ["Phase", "Program", "Schedule", "Table", "build", "table_schedule"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A schedule with the piece of the buffer that each of its chunks is."""
+
+    schedule: Schedule
+    chunks: tuple[Chunks, ...]
+
+
+def build(spec: Collective, network: Network, channels: int | None) -> Program:
+    """Lay out the phases of the collective on the network.
+
+    channels: lanes per rank; None = one per port (rings over nodes: one per port of the node, on
+    direct wiring one). Raises SpecError for what the network cannot do.
+    """
+    size = network.ranks if spec.group_size is None else spec.group_size
+    if size == 1:
+        return Program(Schedule((), (), (), (), spec.kind, spec.algorithm), ())
+    if spec.algorithm == "hierarchical":
+        return _hierarchical(spec, network, channels)
+    layout = (network.ranks // (size * spec.group_stride), size, spec.group_stride)
+    domain = _domain(layout, network)
+    lanes = _lanes(spec, network, layout, domain, channels)
+    orders, offsets, extra = [], [], {}
+    everyone = size == network.ranks
+    if network.wired and domain != "node":
+        if spec.stripe:
+            raise SpecError(
+                "collective.stripe: true has no meaning on direct wiring, where a peer is reached "
+                "through one rail; leave stripe out"
+            )
+        if spec.algorithm == "direct" and everyone:
+            offsets.append(jnp.asarray(direct_offsets(network.wired), jnp.int32))
+            extra = {"offsets": 0}
+        elif spec.algorithm == "ring" and everyone:
+            orders.append(jnp.asarray(np.tile(gray_order(network.wired), (lanes, 1)), jnp.int32))
+            extra = {"order": 0}
+    elif spec.algorithm == "ring" and domain == "mixed" and everyone:
+        order = node_order(network.ranks, network.node_size, lanes, network.ports)
+        orders.append(jnp.asarray(order, jnp.int32))
+        extra = {"order": 0}
+    phases = _phases(spec, domain, lanes, layout, extra)
+    if offsets:
+        phases = [replace(p, rounds=offsets[0].shape[0]) for p in phases]
+    position = np.arange(network.ranks) // spec.group_stride % size
+    whole = spec.algorithm == "direct" and not spec.stripe
+    pieces = chunks(0.0, float(spec.size), size, position, lanes, spec.element_bytes or 0, whole)
+    schedule = Schedule(tuple(orders), tuple(offsets), (), tuple(phases), spec.kind, spec.algorithm)
+    return Program(schedule, (pieces,))
+
+
+def _phases(
+    spec: Collective, domain: str, lanes: int, layout: tuple[int, int, int], extra: dict
+) -> list[Phase]:
+    steps = {
+        "all_reduce": (("reduce-scatter", False), ("all-gather", True)),
+        "reduce_scatter": (("reduce-scatter", False),),
+        "all_gather": (("all-gather", True),),
+        "all_to_all": (("all-to-all", False),),
+    }[spec.kind]
+    phases = []
+    for i, (name, gathers) in enumerate(steps):
+        args = {
+            "domain": domain,
+            "lanes": lanes,
+            "layout": layout,
+            "gathers": gathers,
+            "reduces": name == "reduce-scatter",
+            "after": i - 1,
+            **extra,
+        }
+        if spec.algorithm == "ring":
+            phases.append(ring_phase(name, after_scope="lane", **args))
+        else:
+            phases.append(direct_phase(name, stripe=spec.stripe, **args))
+    return phases
+
+
+def _domain(layout: tuple[int, int, int], network: Network) -> str:
+    """Which links the sends of a group use: all inside nodes, none, or some."""
+    _, size, stride = layout
+    if network.node_size == 1 or stride % network.node_size == 0:
+        return "network"
+    return "node" if network.node_size % (size * stride) == 0 else "mixed"
+
+
+def _lanes(
+    spec: Collective,
+    network: Network,
+    layout: tuple[int, int, int],
+    domain: str,
+    channels: int | None,
+) -> int:
+    if domain == "node":
+        return channels or 1
+    if network.wired and spec.algorithm == "direct":
+        if channels not in (None, network.ports):
+            raise SpecError(
+                f"network.channels: {channels} does not fit: on direct wiring the direct algorithm "
+                f"has one lane per port; leave channels out or give {network.ports}"
+            )
+        return network.ports
+    if channels is not None:
+        return channels
+    if network.wired:
+        return 1
+    if spec.algorithm == "ring" and domain == "mixed" and layout[1] == network.ranks:
+        return network.ports * network.node_size
+    return network.ports
+
+
+def _hierarchical(spec: Collective, network: Network, channels: int | None) -> Program:
+    lanes = channels or (1 if network.wired else network.ports)
+    phases, pieces = hierarchical_phases(
+        ranks=network.ranks,
+        node_size=network.node_size,
+        lanes=lanes,
+        between=spec.between,
+        size_bytes=float(spec.size),
+        element_bytes=spec.element_bytes or 0,
+        pieces=spec.chunks,
+    )
+    schedule = Schedule((), (), (), tuple(phases), spec.kind, spec.algorithm)
+    return Program(schedule, tuple(pieces))

@@ -1,0 +1,232 @@
+"""Who sends what to whom in which round: functions of (round, rank, lane), tables where needed."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax.network.flat_rails import DirectWiring, digit_of_port
+from mrcjax.network.links import Network
+from mrcjax.pytree import pytree, static
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Rounds of one pattern. Ranks sit at positions of groups; a send goes `shift` positions on.
+
+    With layout (blocks, size, stride) rank = (block * size + position) * stride + rest. Lane c of
+    round k sends to position + first + k * per_round + c * per_lane; lanes whose shift exceeds
+    size - 1 are idle. The chunk a send carries is the one of position + owner[0] + k * owner[1]
+    (+ shift where owner[2]), counted from the sender's position.
+    """
+
+    name: str
+    domain: str  # links used: "network" | "node" | "mixed" (some pairs inside a node, some not)
+    lanes: int
+    rounds: int
+    layout: tuple[int, int, int]
+    first: int = 1
+    per_round: int = 0
+    per_lane: int = 0
+    needs: str = "own"  # each send waits for: "own" data only | "lane": last arrival on its lane
+    after: int = -1  # phase whose arrivals this one needs; -1 = none
+    after_scope: str = "rank"  # of that phase: "rank": all lanes | "lane": the same lane
+    reduces: bool = False
+    owner: tuple[int, int, bool] = (0, 0, False)
+    sizes: int = 0  # which entry of Params.chunk_bytes
+    order: int = -1  # which entry of Schedule.orders relabels the positions per lane; -1 = none
+    offsets: int = -1  # which entry of Schedule.offsets gives the shifts; -1 = none
+    table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
+
+    def num_active_lanes(self, round_: int) -> int:
+        """Lanes that send in a round (shifts grow with the lane)."""
+        size = self.layout[1]
+        return sum(
+            self.first + round_ * self.per_round + c * self.per_lane < size
+            for c in range(self.lanes)
+        )
+
+    @property
+    def num_full_rounds(self) -> int:
+        """Leading rounds in which every lane sends."""
+        full = self.rounds
+        while full and self.num_active_lanes(full - 1) < self.lanes:
+            full -= 1
+        return full
+
+    def shift(self, round_: jax.Array | int) -> jax.Array:
+        """Positions from sender to receiver, (lanes,)."""
+        return self.first + round_ * self.per_round + jnp.arange(self.lanes) * self.per_lane
+
+
+@pytree
+class Table:
+    """Any pattern written out: used by tests and for imported algorithms.
+
+    peer: (rounds, lanes, ranks) int, -1 = idle. needs: (rounds, lanes, ranks) int, what the send
+    waits for: 0 nothing, 1 the rank's latest arrival on that lane, 2 everything that arrived.
+    """
+
+    peer: jax.Array
+    needs: jax.Array
+
+
+@pytree
+class Schedule:
+    """Phases in program order, and the index arrays some of them need.
+
+    orders[j]: (lanes, ranks) int, rank at each position of a lane's ring. offsets[j]: (rounds,
+    lanes) int, mixed-radix offsets on direct wiring, 0 = idle.
+    """
+
+    orders: tuple[jax.Array, ...]
+    offsets: tuple[jax.Array, ...]
+    tables: tuple[Table, ...]
+    phases: tuple[Phase, ...] = static()
+    kind: str = static()
+    algorithm: str = static()
+
+
+def peers(
+    phase: Phase, schedule: Schedule, network: Network, round_: jax.Array | int
+) -> tuple[jax.Array, jax.Array]:
+    """Receiver of every send of a round and whether it is sent, both (lanes, ranks)."""
+    ranks = jnp.arange(network.ranks)[None, :]
+    if phase.table >= 0:
+        peer = schedule.tables[phase.table].peer[round_]
+        return jnp.maximum(peer, 0), peer >= 0
+    if phase.offsets >= 0:
+        offset = schedule.offsets[phase.offsets][round_][:, None]
+        return _digitwise_sum(ranks, offset, network.wired), jnp.broadcast_to(
+            offset > 0, (phase.lanes, network.ranks)
+        )
+    _, size, stride = phase.layout
+    shift = phase.shift(round_)[:, None]
+    active = jnp.broadcast_to(shift < size, (phase.lanes, network.ranks))
+    if phase.order >= 0:
+        order = schedule.orders[phase.order]
+        position = jnp.argsort(order, axis=1)
+        return jnp.take_along_axis(order, (position + shift) % size, axis=1), active
+    position = ranks // stride % size
+    return ranks + ((position + shift) % size - position) * stride, active
+
+
+def owners(
+    phase: Phase, schedule: Schedule, network: Network, round_: jax.Array | int
+) -> jax.Array:
+    """Rank whose chunk each send of a round carries, (lanes, ranks)."""
+    ranks = jnp.arange(network.ranks)[None, :]
+    start, per_round, to_receiver = phase.owner
+    if phase.offsets >= 0:
+        return peers(phase, schedule, network, round_)[0] if to_receiver else ranks
+    _, size, stride = phase.layout
+    move = start + round_ * per_round
+    move = move + (phase.shift(round_)[:, None] if to_receiver else 0)
+    if phase.order >= 0:
+        order = schedule.orders[phase.order]
+        position = jnp.argsort(order, axis=1)
+        return jnp.take_along_axis(order, (position + move) % size, axis=1)
+    position = ranks // stride % size
+    return ranks + ((position + move) % size - position) * stride
+
+
+def first_digit(network: Network, phase: Phase, dst: jax.Array, src: jax.Array) -> jax.Array:
+    """Digit at which a relayed send starts on direct wiring.
+
+    A lane of `direct` is bound to the port of its first hop; other algorithms start at the lowest
+    digit in which the two ranks differ.
+    """
+    if phase.offsets >= 0:
+        return jnp.asarray(digit_of_port(network.wired))[:, None]
+    digit, stride = jnp.zeros_like(dst), 1
+    found = jnp.zeros(dst.shape, bool)
+    for d, size in enumerate(network.wired):
+        differs = src // stride % size != dst // stride % size
+        digit = jnp.where(differs & ~found, d, digit)
+        found, stride = found | differs, stride * size
+    return digit
+
+
+def path_links(
+    network: Network, phase: Phase, src: jax.Array, dst: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Links of every hop from port to port for sends src -> dst, (lanes, ranks) each."""
+    none = network.no_link
+    lane = jnp.arange(phase.lanes)[:, None]
+    if network.wired:
+        assert isinstance(network.fabric, DirectWiring)
+        own_none = network.tier("egress").count
+        hops = network.fabric.path(src, dst, first_digit(network, phase, dst, src))
+        hops = tuple(jnp.where(hop == own_none, none, hop) for hop in hops)
+        hops = (*hops, jnp.full(dst.shape, none)) if network.node_size > 1 else hops
+    else:
+        port = lane % network.ports
+        inner = network.fabric.inner(
+            jnp.broadcast_to(src, dst.shape), dst, jnp.broadcast_to(port, dst.shape), lane
+        )
+        egress = network.tier("egress").first + port * network.ranks + src
+        ingress = network.tier("ingress").first + port * network.ranks + dst
+        hops = (egress, *inner, ingress)
+    if network.node_size == 1:
+        return hops
+    same = src // network.node_size == dst // network.node_size
+    node_egress = network.tier("node egress").first + src
+    node_ingress = network.tier("node ingress").first + dst
+    hops = [jnp.where(same, none, hop) for hop in hops]
+    hops[0] = jnp.where(same, node_egress, hops[0])
+    hops[-1] = jnp.where(same, node_ingress, hops[-1])
+    return tuple(hops)
+
+
+def _digitwise_sum(ranks: jax.Array, offset: jax.Array, reach: tuple[int, ...]) -> jax.Array:
+    total, stride = jnp.zeros_like(ranks + offset), 1
+    for size in reach:
+        total = total + (ranks // stride + offset // stride) % size * stride
+        stride *= size
+    return total
+
+
+def table_schedule(
+    peer: np.ndarray, bytes_: np.ndarray, needs: np.ndarray | None = None
+) -> tuple[Schedule, tuple[jax.Array, ...]]:
+    """Write a schedule out by hand: returns it with its chunk sizes (Params.chunk_bytes).
+
+    Args:
+        peer: (rounds, ranks, lanes) int, receiver of each send, -1 = idle.
+        bytes_: (rounds, ranks, lanes) bytes.
+        needs: (rounds, ranks, lanes) int: 0 nothing (default), 1 the rank's latest arrival on the
+            lane, 2 everything that arrived at the rank before.
+
+    Raises ValueError for shapes that differ or receivers that do not exist.
+    """
+    peer = np.asarray(peer)
+    sizes = np.broadcast_to(np.asarray(bytes_, np.float64), peer.shape)
+    needs = np.zeros(peer.shape, np.int32) if needs is None else np.asarray(needs)
+    if peer.ndim != 3 or needs.shape != peer.shape:
+        raise ValueError(
+            f"peer and needs must both be (rounds, ranks, lanes), got {peer.shape} and "
+            f"{needs.shape}"
+        )
+    rounds, ranks, lanes = peer.shape
+    if peer.min(initial=-1) < -1 or peer.max(initial=-1) >= ranks:
+        raise ValueError(f"peer must lie in -1..{ranks - 1}, got {peer.min()}..{peer.max()}")
+    if (peer == np.arange(ranks)[None, :, None]).any():
+        raise ValueError("peer: a rank cannot send to itself")
+    if needs.min(initial=0) < 0 or needs.max(initial=0) > 2:
+        raise ValueError(f"needs must be 0, 1 or 2, got {needs.min()}..{needs.max()}")
+    if sizes.min(initial=0) < 0:
+        raise ValueError(f"bytes_ must not be negative, got {sizes.min()}")
+
+    def lane_major(x: np.ndarray, dtype) -> jax.Array:
+        return jnp.asarray(np.moveaxis(x, 2, 1), dtype)
+
+    schedule = Schedule(
+        orders=(),
+        offsets=(),
+        tables=(Table(lane_major(peer, np.int32), lane_major(needs, np.int32)),),
+        phases=(Phase("table", "mixed", lanes, rounds, (1, ranks, 1), table=0),) if rounds else (),
+        kind="table",
+        algorithm="table",
+    )
+    return schedule, (lane_major(sizes, np.dtype(np.float64)),)

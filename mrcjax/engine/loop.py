@@ -1,0 +1,88 @@
+"""The one loop of the engine: rounds in order, skipped where they repeat, checkpointed for grad."""
+
+from collections.abc import Callable
+from functools import partial
+from math import isqrt
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+STRIDE = 64  # rounds between two looks at whether the rounds repeat
+SAME = 1e-13  # relative to the clock: when two growths count as one common value
+
+Step = Callable[[jax.Array, Any, Any], Any]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any) -> Any:
+    """Apply `step(round, state, operands)` for every round.
+
+    state: (clocks, tallies): pytrees of arrays; clocks are times, tallies grow by what a round
+    adds. `repeats` says that a round's map does not depend on its number: then, once every clock
+    in use grew by one common value in a round, the rounds that are left do the same, and are
+    added at once. Under differentiation all rounds run, as a scan in blocks of about the square
+    root of their number whose inside is computed again in the reverse pass.
+    """
+    if not repeats or rounds <= STRIDE + 1:
+        return jax.lax.fori_loop(0, rounds, lambda k, s: step(k, s, operands), state)
+
+    def unfinished(carry):
+        return carry[0] < rounds
+
+    def advance(carry):
+        done, state = carry
+        stride = jnp.minimum(STRIDE, rounds - done - 1)
+        state = jax.lax.fori_loop(done, done + stride, lambda k, s: step(k, s, operands), state)
+        after = step(done + stride, state, operands)
+        left = rounds - done - stride - 1
+        steady, growth = _common_growth(state[0], after[0])
+        skipped = jax.tree.map(
+            lambda old, new: jnp.where(new == old, new, new + left * growth), state[0], after[0]
+        )
+        tallies = jax.tree.map(lambda old, new: new + left * (new - old), state[1], after[1])
+        state = jax.tree.map(
+            lambda jumped, plain: jnp.where(steady, jumped, plain), (skipped, tallies), after
+        )
+        return jnp.where(steady, rounds, done + stride + 1), state
+
+    return jax.lax.while_loop(unfinished, advance, (jnp.zeros((), jnp.int32), state))[1]
+
+
+@run_rounds.defjvp
+def _run_rounds_jvp(step, rounds, repeats, primals, tangents):
+    del repeats
+    state, operands = primals
+    return jax.jvp(lambda s, o: _checkpointed(step, rounds, s, o), (state, operands), tangents)
+
+
+def _common_growth(old: Any, new: Any) -> tuple[jax.Array, jax.Array]:
+    """Whether all clocks that moved grew by one value, and that value.
+
+    A clock that stands still belongs to nothing in use: with positive work and latency every
+    used one moves in each round.
+    """
+    pairs = list(zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True))
+    grown = [jnp.where(n == o, 0.0, n - o) for o, n in pairs]
+    growth = jnp.max(jnp.stack([jnp.max(g) for g in grown]))
+    clock = jnp.max(jnp.stack([jnp.max(n) for _, n in pairs]))
+    within = [
+        jnp.all((o == n) | (jnp.abs(g - growth) <= SAME * clock))
+        for (o, n), g in zip(pairs, grown, strict=True)
+    ]
+    return jnp.all(jnp.stack(within)), growth
+
+
+def _checkpointed(step: Step, rounds: int, state: Any, operands: Any) -> Any:
+    """The same rounds as a scan whose memory for the reverse pass is about 2 sqrt(rounds)."""
+    block = max(isqrt(rounds), 1)
+
+    def plain(state, ks):
+        return jax.lax.scan(lambda s, k: (step(k, s, operands), None), state, ks)[0], None
+
+    full = rounds // block
+    ks = jnp.arange(full * block).reshape(full, block)
+    state, _ = jax.lax.scan(jax.checkpoint(plain, prevent_cse=False), state, ks)
+    if full * block < rounds:
+        state, _ = jax.checkpoint(plain, prevent_cse=False)(state, jnp.arange(full * block, rounds))
+    return state

@@ -1,0 +1,57 @@
+"""What goes into an emulation beside the indices, and what comes out."""
+
+from dataclasses import dataclass
+
+import jax
+
+from mrcjax.pytree import pytree
+
+
+@pytree
+class Params:
+    """The tunable floats; traced, and any of them may be differentiated.
+
+    capacity_bytes_per_s  (links,)                   capacity of each link, > 0
+    latency_s             (links,)                   propagation delay of each link
+    late_s                (ranks,)                   when each rank joins
+    chunk_bytes           tuple of (lanes, ranks)    chunk of each (lane, owner); (lanes, 1) where
+                                                     all ranks' are equal; for a table schedule
+                                                     (rounds, lanes, ranks), bytes of each send
+    endpoint_latency_s    ()                         software and NIC, once per message
+    reduction_bytes_per_s () or None                 rate of a lane's reducer; None = infinite
+    """
+
+    capacity_bytes_per_s: jax.Array
+    latency_s: jax.Array
+    late_s: jax.Array
+    chunk_bytes: tuple[jax.Array, ...]
+    endpoint_latency_s: jax.Array
+    reduction_bytes_per_s: jax.Array | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """How to emulate; hashed by value, each new value is a new compilation.
+
+    switching: "cut_through" | "store_and_forward". order: "auto" takes the `share` rule on links
+    that many chunks may meet on in rounds of 4,096 sends or more, "exact" never does (trunks
+    and sprayed paths are always shared: they are not queues). fast_forward: skip rounds that
+    provably repeat the one before.
+    """
+
+    switching: str = "cut_through"
+    order: str = "auto"
+    fast_forward: bool = True
+
+
+@pytree
+class Times:
+    """The result of one emulation.
+
+    time_s: () completion time. finish_s: (ranks,) when each rank's data has arrived and its sends
+    have left. link_bytes: (links,) bytes carried; a constant for differentiation.
+    """
+
+    time_s: jax.Array
+    finish_s: jax.Array
+    link_bytes: jax.Array

@@ -1,0 +1,175 @@
+"""Rounds with any pattern and any path: the general path of engine `chunk`.
+
+Sends that partly stay in a node, relays over direct wiring, rings in their own order and tables:
+every hop looks its link up, and links are shared by sorting or by the `share` rule.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from mrcjax.collective.schedule import Phase, Schedule, owners, path_links, peers
+from mrcjax.engine.loop import run_rounds
+from mrcjax.engine.maxplus import later, latest, segment_max
+from mrcjax.engine.params import Config, Params
+from mrcjax.engine.sharing import queue, share
+from mrcjax.network.links import Network
+from mrcjax.pytree import pytree
+
+NEVER = -jnp.inf
+
+
+@pytree
+class Lanes:
+    """Clocks of the lanes and of all links between phases; seconds.
+
+    lane_free     (lanes, ranks)   the lane's previous send has left
+    link_free     (links + 1,)     each link; the last entry stands for "no link"
+    reducer_free  (lanes, ranks)   the lane's reducer has done its last chunk
+    """
+
+    lane_free: jax.Array
+    link_free: jax.Array
+    reducer_free: jax.Array
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Static choices of one phase."""
+
+    phase: Phase
+    ports_rule: str  # of the first and the last hop
+    inner_rule: str
+    store_and_forward: bool
+
+
+@pytree
+class Operands:
+    """Indices and numbers every round reads; `links` where all rounds use the same paths."""
+
+    params: Params
+    network: Network
+    schedule: Schedule
+    capacity: jax.Array  # (links + 1,)
+    latency: jax.Array  # (links + 1,)
+    links: tuple[jax.Array, ...] | None
+
+
+def run_phase(
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    config: Config,
+    phase: Phase,
+    lanes: Lanes,
+    entry: jax.Array,
+    inner_rule: str,
+) -> tuple[Lanes, jax.Array, jax.Array]:
+    """Emulate one phase.
+
+    entry: (lanes, ranks) when the data of the first sends is there. Returns the clocks, arrivals
+    (lanes, ranks), -inf where a lane got nothing, and the bytes put on every link (links + 1,).
+    """
+    sends = phase.lanes * network.ranks
+    plan = Plan(
+        phase,
+        ports_rule="sort" if sends < 4096 or config.order == "exact" else "share",
+        inner_rule=inner_rule,
+        store_and_forward=config.switching == "store_and_forward",
+    )
+    fixed = phase.table < 0 and phase.offsets < 0 and phase.per_round == 0
+    dtype = params.capacity_bytes_per_s.dtype
+    operands = Operands(
+        params,
+        network,
+        schedule,
+        jnp.concatenate([params.capacity_bytes_per_s, jnp.ones((1,), dtype)]),
+        jnp.concatenate([params.latency_s, jnp.zeros((1,), dtype)]),
+        _links(network, phase, peers(phase, schedule, network, 0)[0]) if fixed else None,
+    )
+    if phase.needs == "own" and phase.table < 0:
+        lanes = Lanes(later(lanes.lane_free, entry), lanes.link_free, lanes.reducer_free)
+        entry = jnp.full_like(entry, NEVER)
+    equal = params.chunk_bytes[phase.sizes].shape[1:] == (1,)
+    repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
+    state = ((lanes, entry), jnp.zeros_like(lanes.link_free))
+    (lanes, arrived), link_bytes = run_rounds(
+        partial(_round, plan), phase.rounds, repeats, state, operands
+    )
+    return lanes, arrived, link_bytes
+
+
+def _links(network: Network, phase: Phase, dst: jax.Array) -> tuple[jax.Array, ...]:
+    src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], dst.shape)
+    return path_links(network, phase, src, dst)
+
+
+def _round(plan: Plan, k: jax.Array, state, operands: Operands):
+    """One round: all hops of all sends, then the arrivals at the receivers."""
+    (lanes, arrived), link_bytes = state
+    params, network, phase = operands.params, operands.network, plan.phase
+    dst, active = peers(phase, operands.schedule, network, k)
+    links = _links(network, phase, dst) if operands.links is None else operands.links
+    links = tuple(jnp.where(active, link, network.no_link) for link in links)
+    sizes = params.chunk_bytes[phase.sizes]
+    if phase.table >= 0:
+        sizes = sizes[k]
+    elif sizes.shape[1] > 1:
+        owner = owners(phase, operands.schedule, network, k)
+        sizes = jnp.take_along_axis(sizes, jnp.broadcast_to(owner, dst.shape), axis=1)
+    sent = jnp.where(active, jnp.broadcast_to(sizes, dst.shape), 0.0)
+
+    begin = later(lanes.lane_free, _data_ready(plan, operands.schedule, k, arrived))
+    head = tail = jnp.where(active, begin, NEVER)
+    free = lanes.link_free
+    lane_free = lanes.lane_free
+    for hop, link in enumerate(links):
+        outer = hop in (0, len(links) - 1) or network.wired
+        rule = plan.ports_rule if outer else plan.inner_rule
+        head, tail, free, work, left = _hop(rule, head, tail, sent, link, free, operands)
+        if hop == 0:
+            lane_free = jnp.where(active, left, lane_free)
+        if plan.store_and_forward:
+            head = tail
+        link_bytes = link_bytes + work
+    arrival = tail + params.endpoint_latency_s
+    lane = jnp.arange(phase.lanes)[:, None]
+    cell = jnp.where(active, lane * network.ranks + dst, phase.lanes * network.ranks)
+    num = phase.lanes * network.ranks + 1
+    at_receiver = segment_max(arrival, cell, num)[:-1].reshape(dst.shape)
+    reducer_free = lanes.reducer_free
+    if phase.reduces and params.reduction_bytes_per_s is not None:
+        got = jnp.zeros((num,), sent.dtype).at[cell].add(sent)[:-1].reshape(dst.shape)
+        reduced = later(at_receiver, reducer_free) + got / params.reduction_bytes_per_s
+        at_receiver = jnp.where(at_receiver > NEVER, reduced, NEVER)
+        reducer_free = later(reducer_free, at_receiver)
+    arrived = later(at_receiver, arrived)
+    return (Lanes(lane_free, free, reducer_free), arrived), link_bytes
+
+
+def _data_ready(plan: Plan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:
+    """When the data of each lane's send is there, (lanes, ranks)."""
+    phase = plan.phase
+    if phase.table >= 0:
+        needs = schedule.tables[phase.table].needs[k]
+        anything = latest(arrived)[None, :]
+        return jnp.where(needs == 1, arrived, jnp.where(needs == 2, anything, NEVER))
+    return arrived if phase.needs == "lane" else jnp.full_like(arrived, NEVER)
+
+
+def _hop(rule: str, head, tail, sent, link, free, operands: Operands):
+    """One hop of all sends; also when each has left the link before its latency."""
+    shape = head.shape
+    flat_link = link.reshape(*link.shape[: link.ndim - 2], -1)
+    rank = jnp.broadcast_to(jnp.arange(shape[1]), shape).reshape(-1)
+    flat = (head.reshape(-1), tail.reshape(-1), sent.reshape(-1), flat_link)
+    numbers = (free, operands.capacity, operands.latency)
+    if rule == "share":
+        head, tail, free, work = share(*flat, *numbers)
+    else:
+        head, tail, free, work = queue(*flat, rank, *numbers)
+    head, tail = head.reshape(shape), tail.reshape(shape)
+    left = tail - (operands.latency[link] if link.ndim == 2 else 0.0)
+    return head, tail, free, work, left

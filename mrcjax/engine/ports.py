@@ -1,0 +1,347 @@
+"""Rounds whose lanes are bound to ports: the fast path of engine `chunk`.
+
+Every lane sends to the rank `shift` positions on, so on each lane the receivers are a permutation
+of the senders. The receiver's port is seen from the receiver: values move there by a rotation,
+and no hop at either end needs a sort or a scatter.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from mrcjax.collective.schedule import Phase, Schedule, peers
+from mrcjax.engine.loop import run_rounds
+from mrcjax.engine.maxplus import later, move
+from mrcjax.engine.params import Config, Params
+from mrcjax.engine.sharing import queue, share, slots
+from mrcjax.network.links import Network
+from mrcjax.pytree import pytree, static
+
+NEVER = -jnp.inf
+
+
+@pytree
+class Ports:
+    """Clocks of one set of ports between phases; seconds.
+
+    lane_free     (lanes, ranks)   the lane's previous send has left
+    egress_free   (ports, ranks)   egress link, kept apart where several lanes share it
+    ingress_free  (ports, ranks)   ingress link
+    reducer_free  (lanes, ranks)   the lane's reducer has done its last chunk
+    """
+
+    lane_free: jax.Array
+    egress_free: jax.Array
+    ingress_free: jax.Array
+    reducer_free: jax.Array
+
+
+@pytree
+class Ends:
+    """Numbers of the links at both ends of every lane, (lanes, ranks) each, and what is sent.
+
+    seconds are bytes over capacity where all chunks of a lane are equal; else None and `owned`
+    (lanes, ranks) holds the bytes of each owner's chunk.
+    """
+
+    egress_capacity: jax.Array
+    egress_latency_s: jax.Array
+    ingress_capacity: jax.Array
+    ingress_latency_s: jax.Array  # with the endpoint's
+    bytes: jax.Array  # (lanes, 1), or (lanes, ranks) by owner
+    egress_seconds: jax.Array | None
+    ingress_seconds: jax.Array | None
+    reduction_bytes_per_s: jax.Array | None
+
+
+@pytree
+class Inside:
+    """What the hops between the ports need: the fabric and the numbers of its links."""
+
+    network: Network
+    schedule: Schedule
+    capacity: jax.Array  # (links + 1,)
+    latency: jax.Array  # (links + 1,)
+    links: tuple[jax.Array, ...] | None  # of every inner hop, where all rounds use the same
+    enabled: bool = static()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Static choices of one phase on one set of ports."""
+
+    phase: Phase
+    ports: int
+    ranks: int
+    per_port: int  # lanes of a port
+    rule: str  # of inner hops: "share" | "sort"
+    store_and_forward: bool
+    masked: bool  # some lanes may be idle
+    brief: bool  # arrivals follow from the last ingress end and the latest tail
+
+    @property
+    def lanes(self) -> int:
+        """Lanes, idle ones that fill up the last port included."""
+        return self.per_port * self.ports
+
+
+def run_phase(
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    config: Config,
+    phase: Phase,
+    ports: Ports,
+    fabric_free: jax.Array,
+    entry: jax.Array,
+) -> tuple[Ports, jax.Array, jax.Array, jax.Array]:
+    """Emulate one phase.
+
+    entry: (lanes, ranks) when the data of the first sends is there. Returns the ports' clocks,
+    fabric_free (links + 1,), arrivals (lanes, ranks) with -inf for lanes that got nothing, and the
+    bytes put on every link (links + 1,).
+    """
+    num_ports, ranks = ports.ingress_free.shape
+    inside = phase.domain == "network" and len(_inner_links(network, schedule, phase, 0)) > 0
+    reduces = phase.reduces and params.reduction_bytes_per_s is not None
+    plan = Plan(
+        phase=phase,
+        ports=num_ports,
+        ranks=ranks,
+        per_port=ports.lane_free.shape[0] // num_ports,
+        rule=inner_rule(network, phase, config),
+        store_and_forward=config.switching == "store_and_forward",
+        masked=ports.lane_free.shape[0] != phase.lanes,
+        brief=ports.lane_free.shape[0] == num_ports and phase.needs == "own" and not reduces,
+    )
+    ends = _ends(params, network, plan)
+    if not reduces:
+        ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
+    equal = ends.egress_seconds is not None
+    fixed = phase.per_round == 0
+    hops = Inside(
+        network,
+        schedule,
+        _with_dummy(params.capacity_bytes_per_s, 1.0),
+        _with_dummy(params.latency_s, 0.0),
+        _inner_links(network, schedule, phase, 0) if inside and fixed else None,
+        enabled=inside,
+    )
+    dtype = params.capacity_bytes_per_s.dtype
+    never = jnp.full((plan.lanes, ranks), NEVER, dtype)
+    entry = jnp.concatenate([entry, never[phase.lanes :]]) if plan.masked else entry
+    if phase.needs == "own":
+        ports = Ports(**{**vars(ports), "lane_free": later(ports.lane_free, entry)})
+    clocks = (ports, entry if phase.needs == "lane" else never, fabric_free)
+    port_bytes = jnp.zeros((2, plan.lanes, ranks), dtype) if not equal else None
+    state = (clocks, (jnp.zeros_like(fabric_free), port_bytes))
+    repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
+    full = 0 if plan.masked else phase.num_full_rounds
+    if full:
+        state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
+    if full < phase.rounds:
+        masked = Plan(**{**vars(plan), "masked": True})
+        step = partial(_round, masked, full)
+        state = run_rounds(step, phase.rounds - full, repeats, state, (ends, hops))
+    (ports, arrived, fabric_free), (link_bytes, port_bytes) = state
+    arrivals = _arrivals(plan, ports, arrived, ends)
+    link_bytes = _add_port_bytes(network, plan, ends, link_bytes, port_bytes)
+    return ports, fabric_free, arrivals[: phase.lanes], link_bytes
+
+
+def inner_rule(network: Network, phase: Phase, config: Config) -> str:
+    """How chunks share the links between ports; trunks and sprayed paths are never queues."""
+    kinds = {tier.sharing for tier in network.tiers} - {"port"}
+    if kinds & {"trunk", "spray"}:
+        return "share"
+    few = phase.lanes * network.ranks < 4096
+    return "sort" if few or config.order == "exact" else "share"
+
+
+def _round(plan: Plan, start: int, k: jax.Array, state, operands):
+    """One round: out of the sender's port, through the fabric, into the receiver's port."""
+    (ports, ready, fabric_free), (link_bytes, port_bytes) = state
+    ends, hops = operands
+    k = k + start
+    phase = plan.phase
+    lane = jnp.arange(plan.lanes)
+    shift = phase.first + k * phase.per_round + lane * phase.per_lane
+    active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
+    out_bytes, in_bytes, out_seconds, in_seconds = _work(plan, ends, k, shift, active)
+
+    begin = later(ports.lane_free, ready) if phase.needs == "lane" else ports.lane_free
+    with jax.named_scope("egress"):
+        head, tail, egress_free = _into_port(plan, begin, begin, out_seconds, ports.egress_free)
+    lane_free = jnp.where(active, tail, ports.lane_free) if plan.masked else tail
+    head, tail = head + ends.egress_latency_s, tail + ends.egress_latency_s
+    if plan.masked:
+        head, tail = jnp.where(active, head, NEVER), jnp.where(active, tail, NEVER)
+    if plan.store_and_forward:
+        head = tail
+    if hops.enabled:
+        with jax.named_scope("fabric"):
+            sent = jnp.broadcast_to(out_bytes, head.shape)
+            head, tail, fabric_free, work = _cross(plan, hops, k, head, tail, sent, fabric_free)
+            link_bytes = link_bytes + work
+    with jax.named_scope("ingress"):
+        head, tail = move(head, shift, phase.layout), move(tail, shift, phase.layout)
+        _, end, ingress_free = _into_port(plan, head, tail, in_seconds, ports.ingress_free)
+    reducer_free = ports.reducer_free
+    if plan.brief:
+        ready = later(ready, tail)
+    else:
+        arrival = end + ends.ingress_latency_s
+        if ends.reduction_bytes_per_s is not None:
+            arrival = later(arrival, reducer_free) + in_bytes / ends.reduction_bytes_per_s
+            reducer_free = jnp.where(active, arrival, reducer_free) if plan.masked else arrival
+        if phase.needs == "lane":
+            ready = jnp.where(active, arrival, ready) if plan.masked else arrival
+        else:
+            ready = later(ready, arrival)
+    if port_bytes is not None:
+        port_bytes = port_bytes + jnp.stack([out_bytes, in_bytes])
+    ports = Ports(lane_free, egress_free, ingress_free, reducer_free)
+    return (ports, ready, fabric_free), (link_bytes, port_bytes)
+
+
+def _into_port(plan: Plan, head, tail, seconds, free):
+    """Serve the lanes of each port in the order of their heads; free: (ports, ranks).
+
+    At the sender `head` is when a send may begin; a lane that has its port alone began after its
+    previous send left, so the port is free by then.
+    """
+    if plan.per_port == 1:
+        if head is tail:
+            return head, head + seconds, free
+        end = later(head, free) + seconds
+        return head, end if plan.brief else later(end, tail), end
+    grid = (plan.per_port, plan.ports, plan.ranks)
+    seconds = jnp.broadcast_to(seconds, head.shape).reshape(grid)
+    first, last, free = slots(head.reshape(grid), tail.reshape(grid), seconds, free)
+    return first.reshape(head.shape), last.reshape(head.shape), free
+
+
+def _work(plan: Plan, ends: Ends, k, shift, active):
+    """Bytes and seconds of every lane's chunk, seen from the sender and from the receiver."""
+    if ends.egress_seconds is not None:
+        out_bytes = in_bytes = ends.bytes
+        out_seconds, in_seconds = ends.egress_seconds, ends.ingress_seconds
+    else:
+        start, per_round, to_receiver = plan.phase.owner
+        owner = start + k * per_round + jnp.zeros_like(shift)
+        owner = owner + shift if to_receiver else owner
+        out_bytes = move(ends.bytes, -owner, plan.phase.layout)
+        in_bytes = move(ends.bytes, shift - owner, plan.phase.layout)
+        out_seconds = out_bytes / ends.egress_capacity
+        in_seconds = in_bytes / ends.ingress_capacity
+    if not plan.masked:
+        return out_bytes, in_bytes, out_seconds, in_seconds
+    return tuple(jnp.where(active, x, 0.0) for x in (out_bytes, in_bytes, out_seconds, in_seconds))
+
+
+def _cross(plan: Plan, hops: Inside, k, head, tail, sent, free):
+    """All hops between the ports, flat over (lanes, ranks)."""
+    links = hops.links
+    if links is None:
+        links = _inner_links(hops.network, hops.schedule, plan.phase, k)
+    shape = head.shape
+    head, tail, sent = head[: plan.phase.lanes], tail[: plan.phase.lanes], sent[: plan.phase.lanes]
+    head, tail, sent = head.reshape(-1), tail.reshape(-1), sent.reshape(-1)
+    rank = jnp.tile(jnp.arange(plan.ranks), plan.phase.lanes)
+    if plan.masked:
+        links = tuple(jnp.where(head > NEVER, link, hops.network.no_link) for link in links)
+    total = jnp.zeros_like(free)
+    for link in links:
+        numbers = (free, hops.capacity, hops.latency)
+        if plan.rule == "share":
+            head, tail, free, work = share(head, tail, sent, link, *numbers)
+        else:
+            head, tail, free, work = queue(head, tail, sent, link, rank, *numbers)
+        if plan.store_and_forward:
+            head = tail
+        total = total + work
+    fill = jnp.full((shape[0] - plan.phase.lanes, shape[1]), NEVER, head.dtype)
+    lanes = (plan.phase.lanes, plan.ranks)
+    return (
+        jnp.concatenate([head.reshape(lanes), fill]),
+        jnp.concatenate([tail.reshape(lanes), fill]),
+        free,
+        total,
+    )
+
+
+def _inner_links(network: Network, schedule: Schedule, phase: Phase, k) -> tuple[jax.Array, ...]:
+    """Links of the inner hops of a round's sends, each (sends,) or (paths, sends)."""
+    dst, _ = peers(phase, schedule, network, k)
+    shape = (phase.lanes, network.ranks)
+    src = jnp.broadcast_to(jnp.arange(network.ranks), shape).reshape(-1)
+    lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], shape).reshape(-1)
+    dst = jnp.broadcast_to(dst, shape).reshape(-1)
+    return network.fabric.inner(src, dst, lane % network.ports, lane)
+
+
+def _ends(params: Params, network: Network, plan: Plan) -> Ends:
+    prefix = "node " if plan.phase.domain == "node" else ""
+
+    def per_lane(values: jax.Array, way: str) -> jax.Array:
+        tier = network.tier(prefix + way)
+        grid = values[tier.first : tier.first + tier.count].reshape(plan.ports, plan.ranks)
+        return jnp.tile(grid, (plan.per_port, 1))
+
+    bytes_ = params.chunk_bytes[plan.phase.sizes]
+    if bytes_.shape[0] < plan.lanes:
+        bytes_ = jnp.concatenate(
+            [bytes_, jnp.zeros((plan.lanes - bytes_.shape[0], bytes_.shape[1]), bytes_.dtype)]
+        )
+    out_capacity = per_lane(params.capacity_bytes_per_s, "egress")
+    in_capacity = per_lane(params.capacity_bytes_per_s, "ingress")
+    equal = bytes_.shape[1] == 1
+    return Ends(
+        egress_capacity=out_capacity,
+        egress_latency_s=per_lane(params.latency_s, "egress"),
+        ingress_capacity=in_capacity,
+        ingress_latency_s=per_lane(params.latency_s, "ingress") + params.endpoint_latency_s,
+        bytes=bytes_,
+        egress_seconds=bytes_ / out_capacity if equal else None,
+        ingress_seconds=bytes_ / in_capacity if equal else None,
+        reduction_bytes_per_s=params.reduction_bytes_per_s,
+    )
+
+
+def _arrivals(plan: Plan, ports: Ports, arrived: jax.Array, ends: Ends) -> jax.Array:
+    """When each lane's last chunk had arrived.
+
+    A port's ends only grow, so where a lane has its port alone the last end and the latest tail
+    of all rounds are enough (`brief`).
+    """
+    if not plan.brief:
+        return arrived
+    busy = jnp.asarray([c < plan.phase.num_active_lanes(0) for c in range(plan.lanes)])[:, None]
+    last = later(ports.ingress_free, arrived) + ends.ingress_latency_s
+    return jnp.where(busy & (jnp.arange(plan.lanes) < plan.phase.lanes)[:, None], last, NEVER)
+
+
+def _add_port_bytes(network: Network, plan: Plan, ends: Ends, link_bytes, port_bytes):
+    """Add what went through the ports; equal chunks are counted, unequal ones were summed."""
+    phase = plan.phase
+    prefix = "node " if phase.domain == "node" else ""
+    if port_bytes is None:
+        sends = [0] * plan.lanes
+        for c in range(phase.lanes):
+            room = phase.layout[1] - 1 - phase.first - c * phase.per_lane
+            if room >= 0:
+                steps = room // phase.per_round + 1 if phase.per_round else phase.rounds
+                sends[c] = min(steps, phase.rounds)
+        total = jnp.asarray(sends, ends.bytes.dtype)[:, None] * ends.bytes
+        port_bytes = jnp.broadcast_to(total, (2, plan.lanes, plan.ranks))
+    for way, lanes in zip(("egress", "ingress"), port_bytes, strict=True):
+        tier = network.tier(prefix + way)
+        per_port = lanes.reshape(plan.per_port, plan.ports, plan.ranks).sum(axis=0)
+        link_bytes = link_bytes.at[tier.first : tier.first + tier.count].add(per_port.reshape(-1))
+    return link_bytes
+
+
+def _with_dummy(values: jax.Array, value: float) -> jax.Array:
+    return jnp.concatenate([values, jnp.full((1,), value, values.dtype)])

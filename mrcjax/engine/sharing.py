@@ -1,0 +1,116 @@
+"""The link rules: when chunks that meet on a link in one round start and end.
+
+Each rule takes head and tail arrival of every chunk and when its link is free, and gives head
+and tail at the link's far end before its latency, and when the link is free again.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from mrcjax.engine.maxplus import later, latest, segment_max, segment_min
+
+
+def slots(
+    head: jax.Array, tail: jax.Array, seconds: jax.Array, free: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Serve m chunks per link in the order of their heads, by pairwise comparison.
+
+    head, tail, seconds: (m, ...) with the chunks of a link in the first axis, ties served in
+    index order; free: (...). Returns head, tail (m, ...) and free (...).
+    """
+    if head.shape[0] == 1:
+        start = later(head[0], free)
+        end = start + seconds[0]
+        return start[None], later(end, tail[0])[None], end
+    m = head.shape[0]
+    index = jnp.arange(m).reshape(-1, *([1] * free.ndim))
+    ends = []
+    for j in range(m):
+        before = (head < head[j]) | ((head == head[j]) & (index <= j))
+        served = jnp.where(before, seconds, 0.0)
+        upto = served.sum(axis=0)
+        # Work served from chunk i on, up to and with j: all before j less all before i.
+        behind = []
+        for i in range(m):
+            earlier = (head < head[i]) | ((head == head[i]) & (index < i))
+            rest = upto - jnp.where(earlier & before, seconds, 0.0).sum(axis=0)
+            behind.append(jnp.where(before[i], head[i] + rest, -jnp.inf))
+        ends.append(later(free + upto, latest(jnp.stack(behind))))
+    end = jnp.stack(ends)
+    return end - seconds, later(end, tail), later(latest(end), free)
+
+
+def share(
+    head: jax.Array,
+    tail: jax.Array,
+    bytes_: jax.Array,
+    link: jax.Array,
+    free: jax.Array,
+    capacity: jax.Array,
+    latency: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Let all chunks of a round share a link: every one ends when the link's work is done.
+
+    head, tail, bytes_: (sends,); link: (sends,) or (paths, sends), chunks sprayed over `paths`
+    links put an equal part on each and end with the latest. free, capacity, latency: (links + 1,),
+    the last entry stands for "no link". Returns head and tail after the latency, free and the
+    bytes put on each link.
+    """
+    num = free.shape[0]
+    none = num - 1
+    paths = link.shape[0] if link.ndim > head.ndim else 1
+    part = jnp.broadcast_to(bytes_ / paths, link.shape)
+    work = jnp.zeros((num,), part.dtype).at[link].add(part)
+    first = segment_min(head, link, num)
+    used = first < jnp.inf
+    done = jnp.where(used, later(free, jnp.where(used, first, 0.0)) + work / capacity, free)
+    crosses = link != none
+    out = jnp.where(crosses, later(jnp.broadcast_to(tail, link.shape), done[link]), tail)
+    delay = jnp.where(crosses, latency[link], 0.0)
+    if link.ndim > head.ndim:
+        tail_out, head_out = latest(out + delay), head - latest(-delay)
+    else:
+        tail_out, head_out = out + delay, head + delay
+    return head_out, tail_out, done, work
+
+
+def queue(
+    head: jax.Array,
+    tail: jax.Array,
+    bytes_: jax.Array,
+    link: jax.Array,
+    rank: jax.Array,
+    free: jax.Array,
+    capacity: jax.Array,
+    latency: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Serve each link's chunks one by one in the order (head, rank): rule `sort`.
+
+    All (sends,), the arguments in lane order; `free` etc. as in `share`. A max-plus scan over the
+    sorted sends, cut where the link changes, gives all ends at once.
+    """
+    num = free.shape[0]
+    none = num - 1
+    seconds = bytes_ / capacity[link]
+    index = jnp.arange(link.shape[0])
+    *_, order = jax.lax.sort(
+        (link, jax.lax.stop_gradient(head), rank, index), num_keys=4, is_stable=False
+    )
+    sorted_link = link[order]
+    first = jnp.concatenate([jnp.ones((1,), bool), sorted_link[1:] != sorted_link[:-1]])
+    ready = jnp.where(first, later(head[order], free[sorted_link]), head[order])
+    # end = max(previous end, ready) + seconds, as the composition of x -> max(x + a, b).
+    ahead = jnp.where(first, -jnp.inf, seconds[order])
+
+    def compose(f, g):
+        return f[0] + g[0], later(f[1] + g[0], g[1])
+
+    _, sorted_end = jax.lax.associative_scan(compose, (ahead, ready + seconds[order]))
+    end = jnp.zeros_like(sorted_end).at[order].set(sorted_end)
+    crosses = link != none
+    freed = later(free, segment_max(jnp.where(crosses, end, -jnp.inf), link, num))
+    work = jnp.zeros((num,), bytes_.dtype).at[link].add(bytes_)
+    delay = latency[link]
+    head_out = jnp.where(crosses, end - seconds + delay, head)
+    tail_out = jnp.where(crosses, later(end, tail) + delay, tail)
+    return head_out, tail_out, freed, work

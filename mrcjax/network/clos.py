@@ -1,0 +1,178 @@
+"""Folded Clos fabrics: the fat tree of two or three tiers, and the planes of MRC."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax.network.links import TierBuilder
+from mrcjax.network.route import choose, pair_hash
+from mrcjax.network.sizes import ClosSizes
+from mrcjax.pytree import pytree, static
+
+
+@pytree
+class ClosFabric:
+    """Routes through equal planes of a folded Clos.
+
+    Cable j of a leaf's uplinks ends at spine j mod spines (three tiers: at aggregation switch
+    j mod aggs of its pod), so that parallel cables are spread evenly.
+    """
+
+    leaf_of_port: jax.Array  # (ports, ranks) int32, leaf within the port's plane
+    seed: jax.Array  # () uint32
+    sizes: ClosSizes = static()
+    ports_per_plane: int = static()
+    load_balancing: str = static()  # "ideal" | "ecmp" | "spray"
+    paths: int = static()
+    first: tuple[int, ...] = static()  # first link of: leaf up, [agg up, agg down,] leaf down
+    no_link: int = static()
+
+    def inner(
+        self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """Links up and down the tree; see `Fabric.inner`."""
+        plane = port // self.ports_per_plane
+        leaf_src = self.leaf_of_port[port, src]
+        leaf_dst = self.leaf_of_port[port, dst]
+        if not self.first:
+            return ()
+        if self.load_balancing == "ideal":
+            return self._trunks(plane, leaf_src, leaf_dst)
+        if self.load_balancing == "spray":
+            way = jnp.arange(self.paths).reshape(-1, *([1] * src.ndim))
+        else:
+            way = jnp.zeros((), jnp.int32)
+        pair = pair_hash(self.seed, src, dst, lane, way)
+        return self._cables(plane, leaf_src, leaf_dst, pair)
+
+    def _trunks(self, plane: jax.Array, leaf_src: jax.Array, leaf_dst: jax.Array):
+        s = self.sizes
+        up = self.first[0] + plane * s.leaves + leaf_src
+        down = self.first[-1] + plane * s.leaves + leaf_dst
+        leaves_differ = leaf_src != leaf_dst
+        ends = [jnp.where(leaves_differ, up, self.no_link)]
+        if s.cores_per_agg:
+            pod_src, pod_dst = leaf_src // s.leaves_per_pod, leaf_dst // s.leaves_per_pod
+            pods_differ = pod_src != pod_dst
+            ends.append(
+                jnp.where(pods_differ, self.first[1] + plane * s.pods + pod_src, self.no_link)
+            )
+            ends.append(
+                jnp.where(pods_differ, self.first[2] + plane * s.pods + pod_dst, self.no_link)
+            )
+        return (*ends, jnp.where(leaves_differ, down, self.no_link))
+
+    def _cables(self, plane, leaf_src: jax.Array, leaf_dst: jax.Array, pair: jax.Array):
+        s = self.sizes
+        tops = s.spines if s.tiers == 2 else s.aggs
+        up_cable = choose(pair, s.uplinks)
+        top = up_cable % tops
+        down_cable = top + tops * choose(pair_hash(pair, 1), _count(s.uplinks, tops, top))
+        up = self.first[0] + (plane * s.leaves + leaf_src) * s.uplinks + up_cable
+        down = self.first[-1] + (plane * s.leaves + leaf_dst) * s.uplinks + down_cable
+        leaves_differ = leaf_src != leaf_dst
+        hops = [jnp.where(leaves_differ, up, self.no_link)]
+        if s.cores_per_agg:
+            pod_src, pod_dst = leaf_src // s.leaves_per_pod, leaf_dst // s.leaves_per_pod
+            pods_differ = pod_src != pod_dst
+            high_up = choose(pair_hash(pair, 2), s.agg_uplinks)
+            core = high_up % s.cores_per_agg
+            high_down = core + s.cores_per_agg * choose(
+                pair_hash(pair, 3), _count(s.agg_uplinks, s.cores_per_agg, core)
+            )
+            agg_src = (plane * s.pods + pod_src) * s.aggs + top
+            agg_dst = (plane * s.pods + pod_dst) * s.aggs + top
+            hops.append(
+                jnp.where(
+                    pods_differ, self.first[1] + agg_src * s.agg_uplinks + high_up, self.no_link
+                )
+            )
+            hops.append(
+                jnp.where(
+                    pods_differ, self.first[2] + agg_dst * s.agg_uplinks + high_down, self.no_link
+                )
+            )
+        return (*hops, jnp.where(leaves_differ, down, self.no_link))
+
+
+def _count(cables: int, switches: int, switch: jax.Array) -> jax.Array:
+    """How many of `cables` dealt round-robin to `switches` reach `switch`."""
+    return (cables - 1 - switch) // switches + 1
+
+
+def add_clos(
+    builder: TierBuilder,
+    sizes: ClosSizes,
+    *,
+    position_of_port: np.ndarray,
+    ports_per_plane: int,
+    rate_of_plane: np.ndarray,
+    latency_s: float,
+    load_balancing: str,
+    paths: int,
+    seed: int,
+) -> ClosFabric:
+    """Append the links between switches to `builder` and return the fabric that routes over them.
+
+    position_of_port: (ports, ranks) int, place of a host port in its plane (leaf = place / hosts
+    per leaf). rate_of_plane: (planes,) bytes/s of one cable.
+    """
+    tiers = _switch_tiers(sizes, load_balancing)
+    first = []
+    sharing = {"ideal": "trunk", "ecmp": "cable", "spray": "spray"}[load_balancing]
+    for name, switches, cables, unit in tiers:
+        trunk = load_balancing == "ideal"
+        per_plane = switches * (1 if trunk else cables)
+        capacity = np.repeat(rate_of_plane * (cables if trunk else 1), per_plane)
+        first.append(
+            builder.add(
+                name,
+                sizes.planes * per_plane,
+                sharing,
+                capacity,
+                latency_s,
+                _namer(name, unit, switches, cables, trunk, sizes.planes > 1),
+            )
+        )
+    return ClosFabric(
+        leaf_of_port=jnp.asarray(position_of_port // sizes.hosts_per_leaf, jnp.int32),
+        seed=jnp.asarray(seed % 2**32, jnp.uint32),
+        sizes=sizes,
+        ports_per_plane=ports_per_plane,
+        load_balancing=load_balancing,
+        paths=paths if load_balancing == "spray" else 1,
+        first=tuple(first),
+        no_link=-1,  # known once all tiers are there; set by the caller
+    )
+
+
+def _switch_tiers(s: ClosSizes, load_balancing: str) -> list[tuple[str, int, int, str]]:
+    """(tier name, switches per plane, cables of a switch, word for the switch), bottom up."""
+    if s.leaves == 1:
+        return []
+    tiers = [("leaf up", s.leaves, s.uplinks, "leaf"), ("leaf down", s.leaves, s.uplinks, "leaf")]
+    if s.cores_per_agg:
+        # A trunk joins all aggregation switches of a pod; single cables belong to one of them.
+        if load_balancing == "ideal":
+            switches, cables, unit = s.pods, s.aggs * s.agg_uplinks, "pod"
+        else:
+            switches, cables, unit = s.pods * s.aggs, s.agg_uplinks, "aggregation"
+        tiers[1:1] = [
+            ("aggregation up", switches, cables, unit),
+            ("aggregation down", switches, cables, unit),
+        ]
+    return tiers
+
+
+def _namer(tier: str, unit: str, switches: int, cables: int, trunk: bool, planes: bool):
+    direction = tier.split()[-1]
+
+    def name(i: int) -> str:
+        per_plane = switches * (1 if trunk else cables)
+        plane, rest = divmod(i, per_plane)
+        switch, cable = (rest, None) if trunk else divmod(rest, cables)
+        words = f"{unit} {switch} {direction}"
+        words += " trunk" if cable is None else f" cable {cable}"
+        return f"plane {plane} {words}" if planes else words
+
+    return name

@@ -1,0 +1,89 @@
+"""The flat rail mesh: a non-blocking plane per rail, or direct wiring by coordinates."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax.pytree import pytree, static
+
+
+@pytree
+class Crossbar:
+    """A non-blocking plane: nothing between the sender's and the receiver's port."""
+
+    def inner(
+        self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """No inner hop."""
+        del src, dst, port, lane
+        return ()
+
+
+@pytree
+class DirectWiring:
+    """Hamming graph: port (d, o) of a rank leads to the rank whose digit d is larger by o.
+
+    Digit 0 varies fastest. A send that differs in several digits is relayed digit by digit,
+    starting at the digit of its lane's port and going round; all relays use egress links.
+    """
+
+    reach: tuple[int, ...] = static()
+    ranks: int = static()
+
+    def path(self, src: jax.Array, dst: jax.Array, first_digit: jax.Array) -> tuple:
+        """Links of the relays of src -> dst, one entry per digit; `no_link` where digits agree."""
+        no_link = self.ranks * sum(g - 1 for g in self.reach)
+        digits = len(self.reach)
+        strides = np.cumprod((1, *self.reach[:-1]))
+        starts = np.cumsum((0, *(g - 1 for g in self.reach[:-1])))
+        here, hops = src, []
+        for turn in range(digits):
+            digit = (first_digit + turn) % digits
+            size = jnp.asarray(self.reach)[digit]
+            stride = jnp.asarray(strides)[digit]
+            mine, theirs = here // stride % size, dst // stride % size
+            offset = (theirs - mine) % size
+            link = (jnp.asarray(starts)[digit] + offset - 1) * self.ranks + here
+            hops.append(jnp.where(offset == 0, no_link, link))
+            here = here + (theirs - mine) * stride
+        return tuple(hops)
+
+
+def direct_offsets(reach: tuple[int, ...]) -> np.ndarray:
+    """Deal every offset vector to a lane whose port is the first hop: (rounds, ports) int.
+
+    Entry: the offset as a mixed-radix number, 0 = idle. An offset with several non-zero digits
+    may start at any of them; it goes to the digit that has the fewest sends so far per port, so
+    that ports of one digit carry equal loads and the ports of all digits nearly equal ones.
+    """
+    starts = np.cumsum((0, *(g - 1 for g in reach[:-1])))
+    lanes: list[list[int]] = [[] for _ in range(sum(g - 1 for g in reach))]
+    for offset in range(1, int(np.prod(reach))):
+        rest, ports = offset, []
+        for d, g in enumerate(reach):
+            rest, digit = divmod(rest, g)
+            if digit:
+                ports.append(int(starts[d]) + digit - 1)
+        lanes[min(ports, key=lambda p: len(lanes[p]))].append(offset)
+    table = np.zeros((max(map(len, lanes)), len(lanes)), np.int64)
+    for lane, offsets in enumerate(lanes):
+        table[: len(offsets), lane] = offsets
+    return table
+
+
+def digit_of_port(reach: tuple[int, ...]) -> np.ndarray:
+    """Digit of every port, (ports,) int."""
+    return np.repeat(np.arange(len(reach)), [g - 1 for g in reach])
+
+
+def gray_order(reach: tuple[int, ...]) -> np.ndarray:
+    """Ranks in an order whose neighbours differ in one digit (reflected mixed-radix Gray code).
+
+    The step from the last to the first is a single link too where the slowest digit's size is
+    even; otherwise it is relayed.
+    """
+    order, stride = np.zeros(1, np.int64), 1
+    for size in reach:
+        runs = [order[:: 1 if digit % 2 == 0 else -1] + digit * stride for digit in range(size)]
+        order, stride = np.concatenate(runs), stride * size
+    return order

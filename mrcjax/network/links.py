@@ -1,0 +1,137 @@
+"""The links of a network: blocks of equal links, their names, and the container `Network`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import numpy as np
+
+from mrcjax.pytree import pytree, static
+
+
+@dataclass(frozen=True)
+class LinkTier:
+    """A block of links of one kind, contiguous in every link array.
+
+    `sharing` says how chunks may meet on a link of this tier: "port" (one rank's port, ordered),
+    "trunk" (many cables as one), "cable" (one cable chosen by hash or by minimal routing),
+    "spray" (one cable of many that carry a share of a chunk).
+    """
+
+    name: str
+    first: int
+    count: int
+    sharing: str
+
+
+class Fabric(Protocol):
+    """What lies between the sender's and the receiver's port."""
+
+    def inner(
+        self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """Link of every inner hop for sends src -> dst; `no_link` where a send skips the hop.
+
+        Args are integer arrays of one shape; each result has that shape, or (paths, *shape) where
+        a chunk is sprayed over several links of the hop with equal shares.
+        """
+        ...
+
+
+@pytree
+class Network:
+    """Where every link is and which links a send crosses: indices only, no rates.
+
+    Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
+    "ingress" likewise. `fabric` gives the links in between.
+    """
+
+    fabric: Fabric
+    kind: str = static()
+    ranks: int = static()
+    ports: int = static()  # network ports of a rank
+    node_size: int = static()  # ranks of a scale-up node; 1 = none
+    tiers: tuple[LinkTier, ...] = static()
+    wired: tuple[int, ...] = static(default=())  # group sizes of direct wiring; () = switched
+
+    @property
+    def num_links(self) -> int:
+        """Length of every link array."""
+        return self.tiers[-1].first + self.tiers[-1].count
+
+    @property
+    def no_link(self) -> int:
+        """The index that means "this hop is skipped"."""
+        return self.num_links
+
+    def tier(self, name: str) -> LinkTier:
+        """The tier called `name`."""
+        return next(tier for tier in self.tiers if tier.name == name)
+
+    def tier_of(self, link: int) -> LinkTier:
+        """The tier that link index `link` belongs to."""
+        return next(t for t in self.tiers if t.first <= link < t.first + t.count)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A built network with its numbers, still in NumPy.
+
+    capacity_bytes_per_s, latency_s: (links,). `local_names[tier](i)` names link i of a tier.
+    `num_cables` counts physical cables (a trunk is many).
+    """
+
+    network: Network
+    capacity_bytes_per_s: np.ndarray
+    latency_s: np.ndarray
+    local_names: dict[str, Callable[[int], str]]
+    num_cables: int
+
+    def link_name(self, link: int) -> str:
+        """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""
+        tier = self.network.tier_of(link)
+        return self.local_names[tier.name](link - tier.first)
+
+
+class TierBuilder:
+    """Collects tiers in order and hands out their first index."""
+
+    def __init__(self) -> None:
+        """Start with no link."""
+        self.tiers: list[LinkTier] = []
+        self.capacities: list[np.ndarray] = []
+        self.latencies: list[np.ndarray] = []
+        self.names: dict[str, Callable[[int], str]] = {}
+
+    @property
+    def num_links(self) -> int:
+        """Links so far."""
+        return sum(t.count for t in self.tiers)
+
+    def add(
+        self,
+        name: str,
+        count: int,
+        sharing: str,
+        capacity: np.ndarray | float,
+        latency: np.ndarray | float,
+        local_name: Callable[[int], str],
+    ) -> int:
+        """Append `count` links and return the index of the first."""
+        first = self.num_links
+        self.tiers.append(LinkTier(name, first, count, sharing))
+        self.capacities.append(np.broadcast_to(np.asarray(capacity, np.float64), (count,)))
+        self.latencies.append(np.broadcast_to(np.asarray(latency, np.float64), (count,)))
+        self.names[name] = local_name
+        return first
+
+    def wiring(self, network: Network, num_cables: int) -> Wiring:
+        """Close the list."""
+        return Wiring(
+            network,
+            np.concatenate(self.capacities),
+            np.concatenate(self.latencies),
+            self.names,
+            num_cables,
+        )

@@ -1,0 +1,20 @@
+"""Seeded hashes that choose among parallel paths, evaluated inside the jitted loop."""
+
+import jax
+import jax.numpy as jnp
+
+
+def pair_hash(seed: jax.Array, *parts: jax.Array | int) -> jax.Array:
+    """Mix integer arrays into uniform uint32 (the finaliser of MurmurHash3 after each part)."""
+    h = jnp.asarray(seed).astype(jnp.uint32)
+    for part in parts:
+        h = (h ^ jnp.asarray(part).astype(jnp.uint32)) * jnp.uint32(0x9E3779B1)
+        h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
+        h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
+        h = h ^ (h >> 16)
+    return h
+
+
+def choose(h: jax.Array, count: jax.Array | int) -> jax.Array:
+    """A number in 0..count-1 from a hash; counts are ports, so the modulo bias is below 1e-6."""
+    return (h % jnp.asarray(count).astype(jnp.uint32)).astype(jnp.int32)

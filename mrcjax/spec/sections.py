@@ -1,0 +1,209 @@
+"""Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from mrcjax.spec.fields import Count, Index, default, doc, no_time
+from mrcjax.spec.network import AnyNetwork
+from mrcjax.spec.training import TrainingSpec
+from mrcjax.units import Bytes, Seconds, SpecError
+
+
+class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What must hold afterwards, by which algorithm, on how many bytes per rank."""
+
+    kind: Annotated[
+        Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all"],
+        doc("What must hold afterwards.", "all_reduce"),
+    ]
+    size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
+    algorithm: Annotated[
+        Literal["direct", "ring", "hierarchical"], doc("How it is done.", "direct")
+    ] = "direct"
+    group_size: Annotated[
+        Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
+    ] = None
+    group_stride: Annotated[Count, doc("Step between ranks of a group.", 8)] = 1
+    stripe: Annotated[bool, doc("Cut every shard over all rails (direct only).", True)] = False
+    element_bytes: Annotated[
+        Count | None, doc("Bytes of an element; absent: shards are exact fractions.", 2)
+    ] = None
+    between: Annotated[
+        Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
+    ] = "direct"
+    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+
+    def __post_init__(self):
+        if self.kind == "all_to_all" and self.algorithm != "direct":
+            raise SpecError(
+                "does not do an all_to_all",
+                where="collective.algorithm",
+                value=self.algorithm,
+                remedy='use algorithm = "direct"',
+            )
+        if self.stripe and self.algorithm != "direct":
+            raise SpecError(
+                f'has no effect with collective.algorithm = "{self.algorithm}"',
+                where="collective.stripe",
+                value=self.stripe,
+                remedy='use algorithm = "direct" or leave stripe out',
+            )
+        if self.element_bytes is not None and self.size % self.element_bytes:
+            raise SpecError(
+                f"must divide collective.size = {float(self.size):.15g} B",
+                where="collective.element_bytes",
+                value=self.element_bytes,
+                remedy="use a whole number of elements, or leave element_bytes out",
+            )
+        if self.group_size is None and self.group_stride != 1:
+            raise SpecError(
+                "has no effect without collective.group_size",
+                where="collective.group_stride",
+                value=self.group_stride,
+                remedy="add for example group_size = 128",
+            )
+        self._check_hierarchical()
+
+    def _check_hierarchical(self):
+        if self.algorithm != "hierarchical":
+            for key, value, usual in (
+                ("between", self.between, "direct"),
+                ("chunks", self.chunks, 1),
+            ):
+                if value != usual:
+                    raise SpecError(
+                        f'has no effect with collective.algorithm = "{self.algorithm}"',
+                        where=f"collective.{key}",
+                        value=value,
+                        remedy=f'use algorithm = "hierarchical" or leave {key} out',
+                    )
+            return
+        if self.kind != "all_reduce":
+            raise SpecError(
+                f"does not do {self.kind}",
+                where="collective.algorithm",
+                value=self.algorithm,
+                remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
+            )
+        if self.group_size is not None:
+            raise SpecError(
+                'does not go with collective.algorithm = "hierarchical"',
+                where="collective.group_size",
+                value=self.group_size,
+                remedy="hierarchical runs over all ranks; leave group_size out",
+            )
+
+
+class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which engine emulates, and how exactly."""
+
+    kind: Annotated[Literal["chunk"], doc("Engine.", "chunk")] = "chunk"
+    switching: Annotated[
+        Literal["cut_through", "store_and_forward"],
+        doc("Whether a switch forwards a chunk before all of it is in.", "cut_through"),
+    ] = "cut_through"
+    order: Annotated[
+        Literal["auto", "exact"], doc("How chunks sharing a link are ordered.", "auto")
+    ] = "auto"
+    fast_forward: Annotated[bool, doc("Skip rounds that repeat the last one exactly.", True)] = True
+    precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (
+        "float64"
+    )
+
+
+class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rank that starts late."""
+
+    rank: Annotated[Index, doc("Rank, from 0.", 5)]
+    by: Annotated[Seconds, doc("How late it starts.", "3 ms")]
+
+
+class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Links, chosen by name, that are slower, farther or down."""
+
+    match: Annotated[str, Meta(min_length=1), doc("Glob on link names.", "rank 5 egress rail *")]
+    rate: Annotated[
+        Annotated[float, Meta(ge=0, le=1)], doc("Fraction of the rate left; 0: down.", 0.5)
+    ] = 1.0
+    add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
+
+
+class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is wrong in this run."""
+
+    late: Annotated[
+        tuple[Late, ...], doc("Ranks that start late.", [{"rank": 5, "by": "3 ms"}])
+    ] = ()
+    links: Annotated[
+        tuple[LinkFault, ...],
+        doc("Links that are worse than built.", [{"match": "rank 5 *", "rate": 0.5}]),
+    ] = ()
+
+    def __post_init__(self):
+        seen: set[int] = set()
+        for i, late in enumerate(self.late):
+            if late.rank in seen:
+                raise SpecError(
+                    "is listed twice",
+                    where=f"faults.late[{i}].rank",
+                    value=late.rank,
+                    remedy="keep one entry per rank",
+                )
+            seen.add(late.rank)
+
+
+class OutputSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to keep of a run."""
+
+    file: Annotated[
+        Annotated[str, Meta(min_length=1)] | None, doc("Archive to write (HDF5).", "run.h5")
+    ] = None
+    figures: Annotated[bool, doc("Write figures beside the archive.", True)] = False
+
+
+class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole run as the TOML file gives it."""
+
+    network: AnyNetwork
+    collective: Collective
+    engine: EngineSpec = default(EngineSpec)
+    faults: FaultsSpec = default(FaultsSpec)
+    training: TrainingSpec | None = None
+    output: OutputSpec = default(OutputSpec)
+
+    def __post_init__(self):
+        self._check_groups()
+        ranks = self.network.ranks
+        for i, late in enumerate(self.faults.late):
+            if late.rank >= ranks:
+                raise SpecError(
+                    f"must be below network.ranks = {ranks}",
+                    where=f"faults.late[{i}].rank",
+                    value=late.rank,
+                    remedy=f"ranks count from 0 to {ranks - 1}",
+                )
+        if self.training is not None:
+            self.training.check_ranks(ranks)
+
+    def _check_groups(self):
+        ranks, collective = self.network.ranks, self.collective
+        if collective.algorithm == "hierarchical" and self.network.node_size == 1:
+            raise SpecError(
+                "needs scale-up nodes, but network.node_size is 1",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
+                'or use algorithm = "direct"',
+            )
+        if collective.group_size is None:
+            return
+        span = collective.group_size * collective.group_stride
+        if ranks % span:
+            raise SpecError(
+                f"times group_stride = {collective.group_stride} must divide "
+                f"network.ranks = {ranks}",
+                where="collective.group_size",
+                value=collective.group_size,
+                remedy="leave group_size out for one group of all ranks",
+            )
