@@ -8,7 +8,7 @@ import numpy as np
 from mrcjax.collective.direct import direct_phase
 from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.ring import node_order, ring_phase
-from mrcjax.collective.schedule import Phase, Schedule, Table, table_schedule
+from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
 from mrcjax.collective.shards import Chunks, chunks
 from mrcjax.network.flat_rails import direct_offsets, gray_order
 from mrcjax.network.links import Network
@@ -63,8 +63,7 @@ def build(spec: Collective, network: Network, channels: int | None) -> Program:
     position = np.arange(network.ranks) // spec.group_stride % size
     whole = spec.algorithm == "direct" and not spec.stripe
     pieces = chunks(0.0, float(spec.size), size, position, lanes, spec.element_bytes or 0, whole)
-    schedule = Schedule(tuple(orders), tuple(offsets), (), tuple(phases), spec.kind, spec.algorithm)
-    return Program(schedule, (pieces,))
+    return _program(spec, network, orders, offsets, phases, [pieces])
 
 
 def _phases(
@@ -138,5 +137,25 @@ def _hierarchical(spec: Collective, network: Network, channels: int | None) -> P
         element_bytes=spec.element_bytes or 0,
         pieces=spec.chunks,
     )
-    schedule = Schedule((), (), (), tuple(phases), spec.kind, spec.algorithm)
-    return Program(schedule, tuple(pieces))
+    return _program(spec, network, [], [], phases, pieces)
+
+
+def _program(spec: Collective, network: Network, orders, offsets, phases, pieces) -> Program:
+    plain = Schedule(tuple(orders), tuple(offsets), (), tuple(phases), spec.kind, spec.algorithm)
+    counted = tuple(_count_crossing(phase, plain, network) for phase in phases)
+    return Program(replace(plain, phases=counted), tuple(pieces))
+
+
+def _count_crossing(phase: Phase, schedule: Schedule, network: Network) -> Phase:
+    """Note how many sends leave their switch, where all rounds are alike and they are few.
+
+    In a ring only the neighbours at the edge of a leaf cross the fabric: the engine then works on
+    those alone.
+    """
+    if phase.per_round or phase.domain != "network" or network.wired:
+        return phase
+    dst, _ = peers(phase, schedule, network, 0)
+    src = jnp.broadcast_to(jnp.arange(network.ranks), dst.shape)
+    port = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None] % network.ports, dst.shape)
+    crossing = int(network.fabric.crosses(src, dst, port).sum())
+    return replace(phase, crossing=crossing) if 4 * crossing <= dst.size else phase

@@ -38,6 +38,7 @@ class Phase:
     order: int = -1  # which entry of Schedule.orders relabels the positions per lane; -1 = none
     offsets: int = -1  # which entry of Schedule.offsets gives the shifts; -1 = none
     table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
+    crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
 
     def num_active_lanes(self, round_: int) -> int:
         """Lanes that send in a round (shifts grow with the lane)."""

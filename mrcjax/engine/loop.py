@@ -27,6 +27,8 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
     if not repeats or rounds <= STRIDE + 1:
         return jax.lax.fori_loop(0, rounds, lambda k, s: step(k, s, operands), state)
 
+    start = state[0]
+
     def unfinished(carry):
         return carry[0] < rounds
 
@@ -36,7 +38,7 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
         state = jax.lax.fori_loop(done, done + stride, lambda k, s: step(k, s, operands), state)
         after = step(done + stride, state, operands)
         left = rounds - done - stride - 1
-        steady, growth = _common_growth(state[0], after[0])
+        steady, growth = _common_growth(start, state[0], after[0])
         skipped = jax.tree.map(
             lambda old, new: jnp.where(new == old, new, new + left * growth), state[0], after[0]
         )
@@ -56,19 +58,19 @@ def _run_rounds_jvp(step, rounds, repeats, primals, tangents):
     return jax.jvp(lambda s, o: _checkpointed(step, rounds, s, o), (state, operands), tangents)
 
 
-def _common_growth(old: Any, new: Any) -> tuple[jax.Array, jax.Array]:
-    """Whether all clocks that moved grew by one value, and that value.
+def _common_growth(start: Any, old: Any, new: Any) -> tuple[jax.Array, jax.Array]:
+    """Whether all clocks in use grew by one value, and that value.
 
-    A clock that stands still belongs to nothing in use: with positive work and latency every
-    used one moves in each round.
+    In use is what moved since `start`. With positive work all of that moves in each round; with
+    chunks of no bytes the wave behind a late rank moves one rank a round, and that does not repeat.
     """
-    pairs = list(zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True))
-    grown = [jnp.where(n == o, 0.0, n - o) for o, n in pairs]
+    leaves = [jax.tree.leaves(clocks) for clocks in (start, old, new)]
+    grown = [jnp.where(n == o, 0.0, n - o) for _, o, n in zip(*leaves, strict=True)]
     growth = jnp.max(jnp.stack([jnp.max(g) for g in grown]))
-    clock = jnp.max(jnp.stack([jnp.max(n) for _, n in pairs]))
+    clock = jnp.max(jnp.stack([jnp.max(n) for n in leaves[2]]))
     within = [
-        jnp.all((o == n) | (jnp.abs(g - growth) <= SAME * clock))
-        for (o, n), g in zip(pairs, grown, strict=True)
+        jnp.all((n == s) | ((n != o) & (jnp.abs(g - growth) <= SAME * clock)))
+        for s, o, n, g in zip(*leaves, grown, strict=True)
     ]
     return jnp.all(jnp.stack(within)), growth
 

@@ -14,7 +14,7 @@ from mrcjax.collective.schedule import Phase, Schedule, owners, path_links, peer
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.sharing import queue, share
+from mrcjax.engine.sharing import queue, rule_of_many, share
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -75,7 +75,7 @@ def run_phase(
     sends = phase.lanes * network.ranks
     plan = Plan(
         phase,
-        ports_rule="sort" if sends < 4096 or config.order == "exact" else "share",
+        ports_rule=rule_of_many(sends, config.order),
         inner_rule=inner_rule,
         store_and_forward=config.switching == "store_and_forward",
     )

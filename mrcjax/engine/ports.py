@@ -15,7 +15,7 @@ from mrcjax.collective.schedule import Phase, Schedule, peers
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.sharing import queue, share, slots
+from mrcjax.engine.sharing import queue, rule_of_many, share, slots
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree, static
 
@@ -64,7 +64,9 @@ class Inside:
     schedule: Schedule
     capacity: jax.Array  # (links + 1,)
     latency: jax.Array  # (links + 1,)
+    even: jax.Array  # () bool, all links between the ports have one latency
     links: tuple[jax.Array, ...] | None  # of every inner hop, where all rounds use the same
+    sends: jax.Array | None  # indices of the sends that cross the fabric, where known; padded
     enabled: bool = static()
 
 
@@ -121,14 +123,7 @@ def run_phase(
         ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
     equal = ends.egress_seconds is not None
     fixed = phase.per_round == 0
-    hops = Inside(
-        network,
-        schedule,
-        _with_dummy(params.capacity_bytes_per_s, 1.0),
-        _with_dummy(params.latency_s, 0.0),
-        _inner_links(network, schedule, phase, 0) if inside and fixed else None,
-        enabled=inside,
-    )
+    hops = _inside(params, network, schedule, phase, inside, fixed)
     dtype = params.capacity_bytes_per_s.dtype
     never = jnp.full((plan.lanes, ranks), NEVER, dtype)
     entry = jnp.concatenate([entry, never[phase.lanes :]]) if plan.masked else entry
@@ -156,8 +151,7 @@ def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     kinds = {tier.sharing for tier in network.tiers} - {"port"}
     if kinds & {"trunk", "spray"}:
         return "share"
-    few = phase.lanes * network.ranks < 4096
-    return "sort" if few or config.order == "exact" else "share"
+    return rule_of_many(phase.lanes * network.ranks, config.order)
 
 
 def _round(plan: Plan, start: int, k: jax.Array, state, operands):
@@ -241,45 +235,90 @@ def _work(plan: Plan, ends: Ends, k, shift, active):
     return tuple(jnp.where(active, x, 0.0) for x in (out_bytes, in_bytes, out_seconds, in_seconds))
 
 
+def _inside(
+    params: Params, network: Network, schedule: Schedule, phase: Phase, inside: bool, fixed: bool
+) -> Inside:
+    between = [t for t in network.tiers if t.sharing != "port"]
+    latency = jnp.concatenate(
+        [params.latency_s[t.first : t.first + t.count] for t in between] or [jnp.zeros((1,))]
+    )
+    links = sends = None
+    if inside and fixed:
+        ends = _send_ends(network, schedule, phase, 0)
+        if phase.crossing >= 0:
+            crosses = network.fabric.crosses(*ends[:3])
+            (sends,) = jnp.nonzero(crosses, size=phase.crossing, fill_value=crosses.size)
+            ends = tuple(end.at[sends].get(mode="fill", fill_value=0) for end in ends)
+        links = network.fabric.inner(*ends)
+        if sends is not None:
+            known = sends < phase.lanes * network.ranks
+            links = tuple(jnp.where(known, link, network.no_link) for link in links)
+    return Inside(
+        network,
+        schedule,
+        _with_dummy(params.capacity_bytes_per_s, 1.0),
+        _with_dummy(params.latency_s, 0.0),
+        latency.max() == latency.min(),
+        links,
+        sends,
+        enabled=inside,
+    )
+
+
 def _cross(plan: Plan, hops: Inside, k, head, tail, sent, free):
-    """All hops between the ports, flat over (lanes, ranks)."""
+    """All hops between the ports; of sends that cross none the times stay as they are."""
+    shape = (plan.phase.lanes, plan.ranks)
+    every = (head[: shape[0]].reshape(-1), tail[: shape[0]].reshape(-1))
+    sent = sent[: shape[0]].reshape(-1)
+    rank = jnp.tile(jnp.arange(plan.ranks), shape[0])
     links = hops.links
     if links is None:
         links = _inner_links(hops.network, hops.schedule, plan.phase, k)
-    shape = head.shape
-    head, tail, sent = head[: plan.phase.lanes], tail[: plan.phase.lanes], sent[: plan.phase.lanes]
-    head, tail, sent = head.reshape(-1), tail.reshape(-1), sent.reshape(-1)
-    rank = jnp.tile(jnp.arange(plan.ranks), plan.phase.lanes)
-    if plan.masked:
-        links = tuple(jnp.where(head > NEVER, link, hops.network.no_link) for link in links)
+    if plan.masked and hops.sends is None:
+        links = tuple(jnp.where(every[0] > NEVER, link, hops.network.no_link) for link in links)
+    if hops.sends is None:
+        head_now, tail_now = every
+    else:
+        at = hops.sends
+        head_now, tail_now, sent, rank = (
+            x.at[at].get(mode="fill", fill_value=0) for x in (*every, sent, rank)
+        )
     total = jnp.zeros_like(free)
     for link in links:
         numbers = (free, hops.capacity, hops.latency)
         if plan.rule == "share":
-            head, tail, free, work = share(head, tail, sent, link, *numbers)
+            head_now, tail_now, free, work = share(
+                head_now, tail_now, sent, link, *numbers, hops.even
+            )
         else:
-            head, tail, free, work = queue(head, tail, sent, link, rank, *numbers)
+            head_now, tail_now, free, work = queue(head_now, tail_now, sent, link, rank, *numbers)
         if plan.store_and_forward:
-            head = tail
+            head_now = tail_now
         total = total + work
-    fill = jnp.full((shape[0] - plan.phase.lanes, shape[1]), NEVER, head.dtype)
-    lanes = (plan.phase.lanes, plan.ranks)
-    return (
-        jnp.concatenate([head.reshape(lanes), fill]),
-        jnp.concatenate([tail.reshape(lanes), fill]),
-        free,
-        total,
+    if hops.sends is not None:
+        head_now = every[0].at[hops.sends].set(head_now, mode="drop", unique_indices=True)
+        tail_now = every[1].at[hops.sends].set(tail_now, mode="drop", unique_indices=True)
+    head, tail = (
+        jnp.concatenate([now.reshape(shape), old[shape[0] :]])
+        for now, old in ((head_now, head), (tail_now, tail))
     )
+    return head, tail, free, total
 
 
 def _inner_links(network: Network, schedule: Schedule, phase: Phase, k) -> tuple[jax.Array, ...]:
     """Links of the inner hops of a round's sends, each (sends,) or (paths, sends)."""
+    return network.fabric.inner(*_send_ends(network, schedule, phase, k))
+
+
+def _send_ends(network: Network, schedule: Schedule, phase: Phase, k) -> tuple[jax.Array, ...]:
+    """Sender, receiver, port and lane of a round's sends, flat over (lanes, ranks)."""
     dst, _ = peers(phase, schedule, network, k)
     shape = (phase.lanes, network.ranks)
-    src = jnp.broadcast_to(jnp.arange(network.ranks), shape).reshape(-1)
-    lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], shape).reshape(-1)
-    dst = jnp.broadcast_to(dst, shape).reshape(-1)
-    return network.fabric.inner(src, dst, lane % network.ports, lane)
+    src = jnp.broadcast_to(jnp.arange(network.ranks, dtype=jnp.int32), shape).reshape(-1)
+    lane = jnp.arange(phase.lanes, dtype=jnp.int32)[:, None]
+    lane = jnp.broadcast_to(lane, shape).reshape(-1)
+    dst = jnp.broadcast_to(dst, shape).reshape(-1).astype(jnp.int32)
+    return src, dst, lane % network.ports, lane
 
 
 def _ends(params: Params, network: Network, plan: Plan) -> Ends:

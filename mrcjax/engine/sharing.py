@@ -9,6 +9,13 @@ import jax.numpy as jnp
 
 from mrcjax.engine.maxplus import later, latest, segment_max, segment_min
 
+SORT_BELOW = 4096  # sends per round; with more, a sort costs much more than the rest of a hop
+
+
+def rule_of_many(sends: int, order: str) -> str:
+    """Name the rule of links that any number of chunks may meet on: "sort" | "share"."""
+    return "sort" if sends < SORT_BELOW or order == "exact" else "share"
+
 
 def slots(
     head: jax.Array, tail: jax.Array, seconds: jax.Array, free: jax.Array
@@ -48,30 +55,36 @@ def share(
     free: jax.Array,
     capacity: jax.Array,
     latency: jax.Array,
+    even: jax.Array | bool = False,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Let all chunks of a round share a link: every one ends when the link's work is done.
 
     head, tail, bytes_: (sends,); link: (sends,) or (paths, sends), chunks sprayed over `paths`
     links put an equal part on each and end with the latest. free, capacity, latency: (links + 1,),
-    the last entry stands for "no link". Returns head and tail after the latency, free and the
-    bytes put on each link.
+    the last entry stands for "no link". `even` may be set where all links that a chunk is
+    sprayed over have one latency; it saves looking every one up. Returns head and tail after the
+    latency, free and the bytes put on each link.
     """
     num = free.shape[0]
-    none = num - 1
-    paths = link.shape[0] if link.ndim > head.ndim else 1
-    part = jnp.broadcast_to(bytes_ / paths, link.shape)
+    sprayed = link.ndim > head.ndim
+    part = jnp.broadcast_to(bytes_ / link.shape[0] if sprayed else bytes_, link.shape)
     work = jnp.zeros((num,), part.dtype).at[link].add(part)
     first = segment_min(head, link, num)
     used = first < jnp.inf
     done = jnp.where(used, later(free, jnp.where(used, first, 0.0)) + work / capacity, free)
-    crosses = link != none
-    out = jnp.where(crosses, later(jnp.broadcast_to(tail, link.shape), done[link]), tail)
-    delay = jnp.where(crosses, latency[link], 0.0)
-    if link.ndim > head.ndim:
-        tail_out, head_out = latest(out + delay), head - latest(-delay)
-    else:
-        tail_out, head_out = out + delay, head + delay
-    return head_out, tail_out, done, work
+    # "No link" is never waited for and has no latency, so a skipped hop changes nothing.
+    end = done.at[-1].set(-jnp.inf)
+    if not sprayed:
+        delay = latency[link]
+        return head + delay, later(tail, end[link]) + delay, done, work
+    # max over paths of (max(tail, end) + latency), with the part that needs no look-up apart.
+    least, most = jax.lax.cond(
+        even,
+        lambda lat: (lat[link[0]], lat[link[0]]),
+        lambda lat: (-latest(-lat[link]), latest(lat[link])),
+        latency,
+    )
+    return head + least, later(tail + most, latest((end + latency)[link])), done, work
 
 
 def queue(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network.links import TierBuilder
-from mrcjax.network.route import choose, pair_hash
+from mrcjax.network.route import choose, materialise, pair_hash
 from mrcjax.network.sizes import ClosSizes
 from mrcjax.pytree import pytree, static
 
@@ -38,12 +38,17 @@ class ClosFabric:
             return ()
         if self.load_balancing == "ideal":
             return self._trunks(plane, leaf_src, leaf_dst)
+        pair = pair_hash(self.seed, src, dst, lane)
         if self.load_balancing == "spray":
-            way = jnp.arange(self.paths).reshape(-1, *([1] * src.ndim))
-        else:
-            way = jnp.zeros((), jnp.int32)
-        pair = pair_hash(self.seed, src, dst, lane, way)
+            pair, plane = materialise(pair), jnp.broadcast_to(plane, src.shape)
+            leaf_src, leaf_dst = materialise(leaf_src), materialise(leaf_dst)
+            way = jnp.arange(self.paths, dtype=jnp.uint32).reshape(-1, *([1] * src.ndim))
+            pair = pair_hash(pair, way)
         return self._cables(plane, leaf_src, leaf_dst, pair)
+
+    def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
+        """Whether the two ports are on different leaves; see `Fabric.crosses`."""
+        return self.leaf_of_port[port, src] != self.leaf_of_port[port, dst]
 
     def _trunks(self, plane: jax.Array, leaf_src: jax.Array, leaf_dst: jax.Array):
         s = self.sizes

@@ -62,6 +62,11 @@ class DragonflyFabric:
         last = jnp.where(local, self.no_link, self._local(arrival, to_router))
         return self._local(from_router, gateway), across, last
 
+    def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
+        """Whether the two ranks are on different routers; see `Fabric.crosses`."""
+        del port
+        return self.router_of_rank[src] != self.router_of_rank[dst]
+
     def _local(self, router: jax.Array, other: jax.Array) -> jax.Array:
         """The link between two routers of one group; none from a router to itself."""
         a = self.sizes.routers

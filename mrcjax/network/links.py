@@ -38,6 +38,10 @@ class Fabric(Protocol):
         """
         ...
 
+    def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
+        """Whether sends src -> dst have an inner hop at all, bool of the same shape."""
+        ...
+
 
 @pytree
 class Network:

@@ -16,5 +16,23 @@ def pair_hash(seed: jax.Array, *parts: jax.Array | int) -> jax.Array:
 
 
 def choose(h: jax.Array, count: jax.Array | int) -> jax.Array:
-    """A number in 0..count-1 from a hash; counts are ports, so the modulo bias is below 1e-6."""
-    return (h % jnp.asarray(count).astype(jnp.uint32)).astype(jnp.int32)
+    """A number in 0..count-1 from a hash, count < 65,536.
+
+    Scales the upper half of the hash instead of dividing: no machine divides integers in vectors.
+    """
+    return (((h >> 16) * jnp.asarray(count).astype(jnp.uint32)) >> 16).astype(jnp.int32)
+
+
+def materialise(x: jax.Array) -> jax.Array:
+    """x itself, computed once.
+
+    XLA's CPU backend recomputes an array inside every loop that reads it, for each of its readers,
+    however often it is broadcast there; it does not look through a scatter.
+    """
+    flat = x.reshape(-1)
+    return (
+        jnp.zeros_like(flat)
+        .at[jnp.arange(flat.size)]
+        .set(flat, unique_indices=True)
+        .reshape(x.shape)
+    )

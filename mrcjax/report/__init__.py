@@ -1,0 +1,1 @@
+"""Turn outcomes and archives into text for the terminal and figures for the page."""

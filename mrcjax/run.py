@@ -1,0 +1,198 @@
+"""`run`: from a spec to its outcome, bounds and binding resource included."""
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from mrcjax.bound import lower_bounds
+from mrcjax.case import Case, build
+from mrcjax.collective import Schedule
+from mrcjax.engine import Config, Params, Times, emulate
+from mrcjax.engine.chunk import bound_to_ports
+from mrcjax.engine.ports import inner_rule
+from mrcjax.network import Network
+from mrcjax.outcome import Binding, Outcome, Tier
+from mrcjax.spec import Spec, SpecError
+
+_jitted = jax.jit(emulate, static_argnames="config")
+_compiled: dict = {}
+
+
+def precision(name: str) -> AbstractContextManager:
+    """JAX's 64-bit mode for the time of one run; the global setting is left as it was."""
+    return jax.enable_x64(True) if name == "float64" else nullcontext()
+
+
+def run(spec: Spec) -> Outcome:
+    """Emulate a spec: what `mrcjax run` does.
+
+    Raises SpecError for what cannot be built, and where a link that is down is needed.
+    """
+    with precision(spec.engine.precision):
+        started = time.perf_counter()
+        case = build(spec)
+        built = time.perf_counter()
+        emulation = _compile(case.params, case.network, _plain(case), case.config)
+        compiled = time.perf_counter()
+        times = jax.block_until_ready(emulation(case.params, case.network, _plain(case)))
+        done = time.perf_counter()
+        wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
+        return _outcome(case, times, wall_s)
+
+
+def _plain(case: Case) -> Schedule:
+    """The schedule without what makes no difference to its times, so that more runs share code.
+
+    With equal chunks it does not matter whose chunk is sent, and without a reducer's rate not
+    whether it is reduced.
+    """
+    equal = all(chunks.shape[-1] == 1 for chunks in case.params.chunk_bytes)
+    if not equal or case.params.reduction_bytes_per_s is not None:
+        return case.schedule
+    phases = tuple(
+        replace(phase, owner=(0, 0, False), reduces=False) for phase in case.schedule.phases
+    )
+    return replace(case.schedule, phases=phases)
+
+
+def _compile(params: Params, network: Network, schedule: Schedule, config: Config):
+    """Compile once per structure and shapes; numbers are arguments."""
+    leaves, structure = jax.tree.flatten((params, network, schedule))
+    key = (structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), config)
+    if key not in _compiled:
+        _compiled[key] = _jitted.lower(params, network, schedule, config=config).compile()
+    return _compiled[key]
+
+
+def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
+    spec = case.spec
+    time_s = float(times.time_s)
+    link_bytes = np.asarray(times.link_bytes, np.float64)
+    capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
+    _refuse_needed_but_down(case, link_bytes, capacity)
+    bounds = lower_bounds(case)
+    kind = max(bounds, key=lambda name: bounds[name])
+    busy = np.divide(link_bytes, capacity, out=np.zeros_like(link_bytes), where=link_bytes > 0)
+    algbw = float(spec.collective.size) / time_s if time_s > 0 else 0.0
+    return Outcome(
+        spec=spec,
+        kind=spec.network.kind,
+        ranks=spec.network.ranks,
+        num_links=2 * case.wiring.num_cables,
+        collective=spec.collective.kind,
+        algorithm=spec.collective.algorithm,
+        size_bytes=float(spec.collective.size),
+        engine=spec.engine.kind,
+        precision=spec.engine.precision,
+        device=jax.devices()[0].device_kind,
+        time_s=time_s,
+        finish_s=np.asarray(times.finish_s, np.float64),
+        tiers=_tiers(case),
+        link_bytes=link_bytes,
+        link_capacity_bytes_per_s=capacity,
+        link_name=case.wiring.link_name,
+        bounds_s=bounds,
+        lower_bound_s=bounds[kind],
+        bound_kind=kind,
+        schedule_bound_s=float(busy.max(initial=0.0)),
+        binding=_binding(case, time_s, busy),
+        algbw_bytes_per_s=algbw,
+        busbw_bytes_per_s=algbw * _bus_factor(spec),
+        wall_s=wall_s,
+        warnings=_warnings(case, link_bytes, capacity),
+        seeds={"network": spec.network.seed} if hasattr(spec.network, "seed") else {},
+    )
+
+
+def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:
+    needed = np.flatnonzero((link_bytes > 0) & (capacity <= 0))
+    if len(needed):
+        name = case.wiring.link_name(int(needed[0]))
+        raise SpecError(
+            f'faults.links: "{name}" is down (rate = 0) but the schedule sends over it'
+            + (f", as over {len(needed) - 1} more" if len(needed) > 1 else "")
+            + "; nothing is rerouted by itself: give it a rate above 0, or take the rank or rail "
+            "out of the network"
+        )
+
+
+def _bus_factor(spec: Spec) -> float:
+    """busbw / algbw of nccl-tests (its doc/PERFORMANCE.md)."""
+    n = spec.network.ranks if spec.collective.group_size is None else spec.collective.group_size
+    return (2.0 if spec.collective.kind == "all_reduce" else 1.0) * (n - 1) / n
+
+
+def _tiers(case: Case) -> tuple[Tier, ...]:
+    """Every tier with the rule by which its links were shared in this run."""
+    rules: dict[str, set[str]] = {}
+    for phase in case.schedule.phases:
+        for name, rule in _phase_rules(case, phase).items():
+            rules.setdefault(name, set()).add(rule)
+    return tuple(
+        Tier(t.name, t.first, t.count, "+".join(sorted(rules.get(t.name, {"unused"}))))
+        for t in case.network.tiers
+    )
+
+
+def _phase_rules(case: Case, phase) -> dict[str, str]:
+    network = case.network
+    ports = [t.name for t in network.tiers if t.sharing == "port"]
+    fabric = [t.name for t in network.tiers if t.sharing != "port"]
+    inner = inner_rule(network, phase, case.config)
+    if bound_to_ports(phase, network):
+        is_node = phase.domain == "node"
+        here = [name for name in ports if name.startswith("node") == is_node]
+        per_port = -(-phase.lanes // (1 if is_node else network.ports))
+        rule = "single" if per_port == 1 else f"slots({per_port})"
+        return {name: rule for name in here} | ({} if is_node else dict.fromkeys(fabric, inner))
+    few = phase.lanes * network.ranks < 4096 or case.config.order == "exact"
+    outer = "sort" if few else "share"
+    return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
+
+
+def _binding(case: Case, time_s: float, busy: np.ndarray) -> Binding:
+    """The busiest link, or latency where waiting in turn takes longer than the link's work."""
+    if not case.schedule.phases or time_s == 0:
+        return Binding("none", "nothing is sent", 0.0)
+    busiest = int(np.argmax(busy))
+    messages = sum((phase.rounds if phase.needs == "lane" else 1) for phase in case.schedule.phases)
+    waiting = messages * _path_latency(case)
+    utilisation = float(busy[busiest] / time_s)
+    if waiting > busy[busiest]:
+        return Binding("latency", f"{messages} message latencies in turn", utilisation)
+    return Binding("link", case.wiring.link_name(busiest), utilisation)
+
+
+def _path_latency(case: Case) -> float:
+    """Typical latency of a message: the median link of each tier on the way."""
+    latency = np.asarray(case.params.latency_s)
+    total = float(case.params.endpoint_latency_s)
+    for tier in case.network.tiers:
+        if not tier.name.startswith("node"):
+            total += float(np.median(latency[tier.first : tier.first + tier.count]))
+    return total
+
+
+def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple[str, ...]:
+    """What a reader must know about how far the numbers can be trusted."""
+    said = []
+    shared = [t for t in _tiers(case) if "share" in t.rule]
+    rounds = max((p.rounds for p in case.schedule.phases), default=0)
+    for tier in shared:
+        part = slice(tier.first, tier.first + tier.count)
+        used = link_bytes[part] > 0
+        if used.any():
+            per_round = (link_bytes[part][used] / capacity[part][used]).max() / max(rounds, 1)
+            said.append(
+                f"{tier.name}: chunks of one round share a link without order; each may be off by "
+                f"its link's work of a round, about {per_round:.3g} s"
+            )
+    if case.spec.engine.precision == "float32":
+        said.append(
+            f"float32: a clock rounds to 6e-8 of itself in each of up to {rounds} rounds; expect "
+            f"errors up to {6e-8 * max(rounds, 1):.1g} of the time"
+        )
+    return tuple(said)
