@@ -9,6 +9,8 @@ import numpy as np
 from mrcjax import collective, network
 from mrcjax.collective import Program
 from mrcjax.engine import Config, Params
+from mrcjax.engine.arrival import MOST_SENDS
+from mrcjax.engine.ports import in_arrival_order
 from mrcjax.network import Wiring
 from mrcjax.spec import LinkFault, Spec, SpecError
 
@@ -62,6 +64,7 @@ def build(spec: Spec) -> Case:
         reduction_bytes_per_s=None if reduction is None else jnp.asarray(float(reduction), dtype),
     )
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
+    _refuse_too_many_sends(wiring.network, program, config)
     return Case(spec, wiring, program, params, config)
 
 
@@ -82,3 +85,13 @@ def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndar
         capacity[hit] *= fault.rate
         latency[hit] += float(fault.add_latency)
     return capacity, latency
+
+
+def _refuse_too_many_sends(here: network.Network, program: Program, config: Config) -> None:
+    for phase in program.schedule.phases:
+        sends = phase.rounds * phase.lanes * here.ranks
+        if in_arrival_order(here, phase, config) and sends > MOST_SENDS:
+            raise SpecError(
+                f'engine.order: "arrival" holds all sends of a phase at once, but "{phase.name}" '
+                f'has {sends:,} and the most is {MOST_SENDS:,}; use order = "auto" or fewer ranks'
+            )

@@ -12,7 +12,7 @@ from mrcjax.case import Case, build
 from mrcjax.collective import Schedule
 from mrcjax.engine import Config, Params, Times, emulate
 from mrcjax.engine.chunk import bound_to_ports
-from mrcjax.engine.ports import inner_rule
+from mrcjax.engine.ports import in_arrival_order, inner_rule
 from mrcjax.network import Network
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import Spec, SpecError
@@ -147,7 +147,9 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
         here = [name for name in ports if name.startswith("node") == is_node]
         per_port = -(-phase.lanes // (1 if is_node else network.ports))
         rule = "single" if per_port == 1 else f"slots({per_port})"
-        return {name: rule for name in here} | ({} if is_node else dict.fromkeys(fabric, inner))
+        if in_arrival_order(network, phase, case.config):
+            return dict.fromkeys((*here, *fabric), "sort by arrival")
+        return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
     few = phase.lanes * network.ranks < 4096 or case.config.order == "exact"
     outer = "sort" if few else "share"
     return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)

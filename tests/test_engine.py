@@ -21,7 +21,6 @@ from runs import (
 )
 
 from mrcjax.collective import closed_form
-from mrcjax.spec import SpecError
 
 # Sums of up to 2,000 float64 rounds; a missing latency would be 1e-6 or more.
 EXACT = 1e-9
@@ -51,9 +50,7 @@ def faults(**keys):
 
 
 @pytest.mark.parametrize("rails", [1, 3, 8])
-@pytest.mark.parametrize(
-    "ranks", [2, 3, 7, 8, 64, pytest.param(1000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("ranks", [2, 3, 7, 8, 64, pytest.param(1000, marks=pytest.mark.slow)])
 def test_closed_forms(ranks, rails):
     numbers = (ranks, rails, 1e8, 50 * GB, 1 * US)
     network = flat(ranks, rails)
@@ -97,13 +94,12 @@ def test_groups_do_not_disturb_each_other():
 
 @pytest.mark.parametrize("algorithm", ["direct", "ring"])
 @pytest.mark.parametrize(
-    ("ranks", "rails", "channels"), [(1, 3, None), (2, 1, 5), (3, 8, 2), (7, 2, 5), (13, 3, 3)]
+    ("ranks", "rails", "channels"), [(1, 3, None), (2, 1, 3), (3, 8, 2), (7, 2, 3), (13, 3, 3)]
 )
 def test_odd_sizes(algorithm, ranks, rails, channels):
     network = flat(ranks, rails) | ({"channels": channels} if channels else {})
     for size in ("0 B", "1 B", "100 MB"):
         time = time_s(network, all_reduce(algorithm, size))
-        # The last factor: rounds whose lanes share rails may leave some rails idle.
         bound = closed_form.direct_s(ranks, rails, float(size.split()[0]), 1e30, 1 * US)
         assert bound * (1 - EXACT) <= time < 1
         if ranks == 1:
@@ -119,17 +115,6 @@ def test_a_late_rank_alone_finishes_when_it_joins():
     late = faults(late=[{"rank": 0, "by": "3 ms"}])
     times = times_of(case_of(flat(1), all_reduce("ring"), {}, late))
     assert float(times.time_s) == pytest.approx(3 * MS, rel=EXACT)
-
-
-def test_float64_without_64_bit_mode_is_refused(monkeypatch):
-    import jax
-
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with pytest.raises(SpecError, match="engine.precision"):
-            case_of(flat(2), all_reduce("ring"))
-    finally:
-        jax.config.update("jax_enable_x64", True)
 
 
 # ---- no hidden barrier: what one late rank or one far or slow link does to a ring
@@ -215,7 +200,7 @@ def test_bandwidth_matters_for_large_sizes_only(algorithm):
         return float(times_of(case, replace(case.params, **numbers)).time_s)
 
     assert time(1e6, 1) / time(1e6, 2) == pytest.approx(2, rel=1e-5)
-    assert time(1e-9, 1) == pytest.approx(time(1e-9, 2), rel=1e-9)
+    assert time(1e-14, 1) == pytest.approx(time(1e-14, 2), rel=1e-9)
 
 
 # ---- trunks
@@ -233,7 +218,7 @@ def test_permutation_on_a_non_blocking_tree():
 
 
 def test_direct_on_a_non_blocking_tree_reaches_its_port_bound():
-    bound = closed_form.direct_s(64, 1, 100e6, 50 * GB, 0.0)
+    bound = closed_form.direct_s(64, 1, 100e6, 50 * GB, 2 * US)
     assert time_s(MIXED_TREE, all_reduce("direct")) == pytest.approx(bound, rel=1e-3)
 
 
@@ -265,28 +250,29 @@ KINDS = {
 }
 
 
-def astra_sim_rows():
+def astra_sim_rows(ranks):
     """Read the rows of a congestion-aware switch that the built-in algorithms can reproduce."""
-    if not ASTRA_SIM.exists():
-        return []
     with ASTRA_SIM.open() as file:
         return [
             row
             for row in csv.DictReader(file)
             if (row["backend"], row["topology"], row["chunks"]) == ("aware", "Switch", "1")
+            and int(row["npus"]) == ranks
             and row["algorithm"] in ("ring", "direct")
             and (row["collective"], row["algorithm"]) != ("alltoall", "ring")
         ]
 
 
 @pytest.mark.skipif(not ASTRA_SIM.exists(), reason="the reference cases are not here")
-def test_astra_sim_switch():
+@pytest.mark.parametrize(
+    "ranks", [4, 8, 64, *(pytest.param(n, marks=pytest.mark.slow) for n in (256, 1024))]
+)
+def test_astra_sim_switch(ranks):
     """Its GB is 2^30 bytes; its all-gather size is a rank's shard; each delay is floored to ns."""
     cases = {}
-    for row in astra_sim_rows():
-        ranks, latency = int(row["npus"]), float(row["latency_ns"]) * 1e-9
+    for row in astra_sim_rows(ranks):
         kind = KINDS[row["collective"]]
-        key = (kind, row["algorithm"], ranks)
+        key = (kind, row["algorithm"])
         if key not in cases:
             section = {"kind": kind, "algorithm": row["algorithm"], "size": "1 B"}
             cases[key] = case_of(flat(ranks), section, {"switching": "store_and_forward"})
@@ -296,47 +282,44 @@ def test_astra_sim_switch():
         params = replace(
             case.params,
             capacity_bytes_per_s=np.full(links, float(row["bandwidth_GBps"]) * GIB),
-            latency_s=np.full(links, latency),
+            latency_s=np.full(links, float(row["latency_ns"]) * 1e-9),
             chunk_bytes=(np.full((1, 1), size / ranks),),
             endpoint_latency_s=np.asarray(float(row["endpoint_ns"]) * 1e-9),
         )
         expected = float(row["sim_time_ns"]) * 1e-9
         time = float(times_of(case, params).time_s)
         assert time == pytest.approx(expected, rel=1e-3, abs=200e-9), row
-    assert len(cases) > 20
+    assert len(cases) == 7
 
 
 # ---- fast-forward: rounds that repeat are skipped, and nothing changes
 
 
+SLOW = {"links": [{"match": "rank 5 egress *", "rate": 0.5}]}
+LATE = {"late": [{"rank": 7, "by": "3 ms"}]}
+RING = {"kind": "reduce_scatter", "algorithm": "ring", "size": "100 MB"}
+ECMP_TREE = {"kind": "fat_tree", "radix": 32, "link_rate": "50 GB/s", "load_balancing": "ecmp"}
+
+
 @pytest.mark.parametrize(
     ("network", "collective", "fault"),
     [
-        (flat(160, 2, ["50 GB/s", "20 GB/s"]), all_reduce("ring"), None),
-        (flat(160), all_reduce("ring"), {"links": [{"match": "rank 5 egress *", "rate": 0.5}]}),
-        (flat(160), all_reduce("ring"), {"links": [{"match": "rank 5 egress *", "rate": 0.999}]}),
-        (flat(160), all_reduce("ring"), {"late": [{"rank": 7, "by": "3 ms"}]}),
-        (flat(160), all_reduce("ring", "0 B"), {"late": [{"rank": 7, "by": "3 ms"}]}),
-        (flat(160, channels=2), all_reduce("ring"), None),
-        (
-            {**flat(160), "kind": "fat_tree", "radix": 32, "load_balancing": "ecmp"},
-            all_reduce("ring"),
-            None,
-        ),
-        (flat(160, node_size=4, node_rate="200 GB/s"), all_reduce("ring"), None),
-        pytest.param(
-            flat(512), all_reduce("ring"), {"links": [{"match": "rank 5 *", "rate": 0.5}]},
-            marks=pytest.mark.slow,
-        ),
+        (flat(100, 2, ["50 GB/s", "20 GB/s"]), all_reduce("ring"), {}),
+        (flat(100), RING, SLOW),
+        (flat(100), RING, {"links": [{"match": "rank 5 egress *", "rate": 0.999}]}),
+        (flat(100), all_reduce("ring"), LATE),
+        # Nothing to send: behind the late rank one rank moves a round, which looks like steps.
+        (flat(100), all_reduce("ring", "0 B"), LATE),
+        (flat(100, channels=2), RING, SLOW),
+        ({**ECMP_TREE, "ranks": 100}, RING, SLOW),
+        (flat(100, node_size=4, node_rate="200 GB/s"), {**RING, "kind": "all_gather"}, LATE),
+        pytest.param(flat(512), all_reduce("ring"), SLOW, marks=pytest.mark.slow),
+        pytest.param({**ECMP_TREE, "ranks": 400}, RING, LATE, marks=pytest.mark.slow),
     ],
 )
 def test_fast_forward_changes_nothing(network, collective, fault):
-    if network["kind"] == "fat_tree":
-        network = {k: v for k, v in network.items() if k not in ("rails", "rail_rate")}
-        network["link_rate"] = "50 GB/s"
-    text = faults(**fault) if fault else {}
     on, off = (
-        times_of(case_of(network, collective, {"fast_forward": flag}, text))
+        times_of(case_of(network, collective, {"fast_forward": flag}, faults(**fault)))
         for flag in (True, False)
     )
     np.testing.assert_allclose(on.finish_s, off.finish_s, rtol=1e-11)
@@ -344,9 +327,9 @@ def test_fast_forward_changes_nothing(network, collective, fault):
 
 
 def test_fast_forward_with_random_links():
-    case = case_of(flat(100), all_reduce("ring"))
+    case = case_of(flat(100), RING)
+    plain = replace(case, config=replace(case.config, fast_forward=False))
     for seed in range(3):
         params = with_random_numbers(case, seed)
-        on = times_of(case, params)
-        off = times_of(replace(case, config=replace(case.config, fast_forward=False)), params)
+        on, off = times_of(case, params), times_of(plain, params)
         np.testing.assert_allclose(on.finish_s, off.finish_s, rtol=1e-11)

@@ -57,10 +57,10 @@ def ring_with_slow_link_s(
     2 (c' - c)). The second holds for a port that is barely slow.
     """
     if ranks < 3:
-        raise ValueError(f"ranks must be at least 3, got {ranks}: a ring of two passes it each step")
+        raise ValueError(
+            f"ranks must be at least 3, got {ranks}: a ring of two passes it each step"
+        )
     steps = 2 * (ranks - 1)
     usual_s = size_bytes / ranks / rate_bytes_per_s
     slow_s = size_bytes / ranks / slow_bytes_per_s
-    return max(
-        steps * slow_s + latency_s, steps * (usual_s + latency_s) + 2 * (slow_s - usual_s)
-    )
+    return max(steps * slow_s + latency_s, steps * (usual_s + latency_s) + 2 * (slow_s - usual_s))

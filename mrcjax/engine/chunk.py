@@ -26,7 +26,7 @@ def emulate(
     """
     dtype = params.capacity_bytes_per_s.dtype
     none = jnp.zeros((network.num_links + 1,), dtype)
-    fabric_free, link_bytes = none, none
+    fabric_free, link_bytes = none.at[-1].set(NEVER), none
     finish = params.late_s
     by_ports: dict[str, ports.Ports] = {}
     by_paths: paths.Lanes | None = None
@@ -97,6 +97,6 @@ def _new_lanes(phase: Phase, network: Network, late_s: jax.Array) -> paths.Lanes
     shape = (phase.lanes, network.ranks)
     return paths.Lanes(
         lane_free=jnp.broadcast_to(late_s, shape),
-        link_free=jnp.zeros((network.num_links + 1,), late_s.dtype),
+        link_free=jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER),
         reducer_free=jnp.zeros(shape, late_s.dtype),
     )

@@ -35,8 +35,9 @@ class Config:
 
     switching: "cut_through" | "store_and_forward". order: "auto" takes the `share` rule on links
     that many chunks may meet on in rounds of 4,096 sends or more, "exact" never does (trunks
-    and sprayed paths are always shared: they are not queues). fast_forward: skip rounds that
-    provably repeat the one before.
+    and sprayed paths are always shared: they are not queues); "arrival" serves single cables in
+    the order of arrival in phases whose sends need only their rank's own data. fast_forward: skip
+    rounds that provably repeat the one before.
     """
 
     switching: str = "cut_through"

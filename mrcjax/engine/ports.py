@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule, peers
+from mrcjax.engine.arrival import first_come
 from mrcjax.engine.loop import run_rounds
-from mrcjax.engine.maxplus import later, move
+from mrcjax.engine.maxplus import later, move, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.sharing import queue, rule_of_many, share, slots
 from mrcjax.network.links import Network
@@ -116,7 +117,10 @@ def run_phase(
         rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
         masked=ports.lane_free.shape[0] != phase.lanes,
-        brief=ports.lane_free.shape[0] == num_ports and phase.needs == "own" and not reduces,
+        brief=ports.lane_free.shape[0] == num_ports
+        and phase.needs == "own"
+        and not reduces
+        and not in_arrival_order(network, phase, config),
     )
     ends = _ends(params, network, plan)
     if not reduces:
@@ -134,9 +138,11 @@ def run_phase(
     state = (clocks, (jnp.zeros_like(fabric_free), port_bytes))
     repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
     full = 0 if plan.masked else phase.num_full_rounds
-    if full:
+    if full and not in_arrival_order(network, phase, config):
         state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
-    if full < phase.rounds:
+    if in_arrival_order(network, phase, config):
+        state = _all_at_once(params, plan, ends, hops, state)
+    elif full < phase.rounds:
         masked = Plan(**{**vars(plan), "masked": True})
         step = partial(_round, masked, full)
         state = run_rounds(step, phase.rounds - full, repeats, state, (ends, hops))
@@ -154,6 +160,16 @@ def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     return rule_of_many(phase.lanes * network.ranks, config.order)
 
 
+def in_arrival_order(network: Network, phase: Phase, config: Config) -> bool:
+    """Whether a phase's links serve whoever comes first instead of round after round."""
+    return (
+        config.order == "arrival"
+        and phase.domain == "network"
+        and phase.needs == "own"
+        and any(tier.sharing == "cable" for tier in network.tiers)
+    )
+
+
 def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     """One round: out of the sender's port, through the fabric, into the receiver's port."""
     (ports, ready, fabric_free), (link_bytes, port_bytes) = state
@@ -166,14 +182,7 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     out_bytes, in_bytes, out_seconds, in_seconds = _work(plan, ends, k, shift, active)
 
     begin = later(ports.lane_free, ready) if phase.needs == "lane" else ports.lane_free
-    with jax.named_scope("egress"):
-        head, tail, egress_free = _into_port(plan, begin, begin, out_seconds, ports.egress_free)
-    lane_free = jnp.where(active, tail, ports.lane_free) if plan.masked else tail
-    head, tail = head + ends.egress_latency_s, tail + ends.egress_latency_s
-    if plan.masked:
-        head, tail = jnp.where(active, head, NEVER), jnp.where(active, tail, NEVER)
-    if plan.store_and_forward:
-        head = tail
+    head, tail, lane_free, egress_free = _leave(plan, ends, begin, out_seconds, active, ports)
     if hops.enabled:
         with jax.named_scope("fabric"):
             sent = jnp.broadcast_to(out_bytes, head.shape)
@@ -198,6 +207,88 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
         port_bytes = port_bytes + jnp.stack([out_bytes, in_bytes])
     ports = Ports(lane_free, egress_free, ingress_free, reducer_free)
     return (ports, ready, fabric_free), (link_bytes, port_bytes)
+
+
+def _leave(plan: Plan, ends: Ends, begin, seconds, active, ports: Ports):
+    """Head and tail behind the sender's port, and when lane and port are free again."""
+    with jax.named_scope("egress"):
+        head, tail, egress_free = _into_port(plan, begin, begin, seconds, ports.egress_free)
+    lane_free = jnp.where(active, tail, ports.lane_free) if plan.masked else tail
+    head, tail = head + ends.egress_latency_s, tail + ends.egress_latency_s
+    if plan.masked:
+        head, tail = jnp.where(active, head, NEVER), jnp.where(active, tail, NEVER)
+    return tail if plan.store_and_forward else head, tail, lane_free, egress_free
+
+
+def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
+    """All rounds of a phase in the order of arrival; takes and gives what the rounds do."""
+    (ports, arrived, fabric_free), (link_bytes, port_bytes) = state
+    network, phase = hops.network, plan.phase
+    masked = Plan(**{**vars(plan), "masked": True})
+    lane = jnp.arange(plan.lanes)
+
+    def leave(ports: Ports, k):
+        shift = phase.first + k * phase.per_round + lane * phase.per_lane
+        active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
+        out_bytes, in_bytes, seconds, _ = _work(masked, ends, k, shift, active)
+        begin = ports.lane_free
+        head, tail, lane_free, egress_free = _leave(masked, ends, begin, seconds, active, ports)
+        ports = Ports(lane_free, egress_free, ports.ingress_free, ports.reducer_free)
+        shape = (plan.lanes, plan.ranks)
+        sent = jnp.broadcast_to(out_bytes, shape)
+        used = jnp.stack([sent, jnp.broadcast_to(in_bytes, shape)])
+        return ports, (head[: phase.lanes], tail[: phase.lanes], sent[: phase.lanes], used)
+
+    rounds = jnp.arange(phase.rounds)
+    ports, (heads, tails, sent, used) = jax.lax.scan(leave, ports, rounds)
+    ends_of_sends = jax.vmap(partial(_send_ends, network, hops.schedule, phase))(rounds)
+    src, dst, port, lane_of_send = (x.reshape(-1) for x in ends_of_sends)
+    heads, tails, sent = heads.reshape(-1), tails.reshape(-1), sent.reshape(-1)
+    tier = network.tier("ingress")
+    entry = tier.first + port * plan.ranks + dst
+    links = (*network.fabric.inner(src, dst, port, lane_of_send), entry)
+    links = tuple(jnp.where(heads > NEVER, link, network.no_link) for link in links)
+    at_ports = slice(tier.first, tier.first + tier.count)
+    free = fabric_free.at[at_ports].set(ports.ingress_free.reshape(-1))
+    latency = hops.latency.at[at_ports].add(params.endpoint_latency_s)
+    order = jnp.repeat(rounds, phase.lanes * plan.ranks) * plan.ranks + src
+    tails, free, work = first_come(
+        links,
+        network.fabric.loops,
+        heads,
+        tails,
+        sent,
+        order,
+        free,
+        hops.capacity,
+        latency,
+        plan.store_and_forward,
+    )
+    num = plan.lanes * plan.ranks
+    cell = jnp.where(heads > NEVER, lane_of_send * plan.ranks + dst, num)
+    reducer_free = ports.reducer_free
+    if ends.reduction_bytes_per_s is not None:
+        _, tails, reducer_free, _ = queue(
+            tails,
+            tails,
+            sent,
+            cell,
+            order,
+            jnp.append(reducer_free.reshape(-1), NEVER),
+            jnp.full((num + 1,), ends.reduction_bytes_per_s),
+            jnp.zeros((num + 1,), tails.dtype),
+        )
+        reducer_free = reducer_free[:-1].reshape(plan.lanes, plan.ranks)
+    here = segment_max(tails, cell, num + 1)[:-1].reshape(plan.lanes, plan.ranks)
+    ports = Ports(
+        ports.lane_free,
+        ports.egress_free,
+        free[at_ports].reshape(ports.ingress_free.shape),
+        reducer_free,
+    )
+    if port_bytes is not None:
+        port_bytes = port_bytes + used.sum(axis=0)
+    return (ports, later(arrived, here), free), (link_bytes + work, port_bytes)
 
 
 def _into_port(plan: Plan, head, tail, seconds, free):

@@ -1,5 +1,7 @@
 """Folded Clos fabrics: the fat tree of two or three tiers, and the planes of MRC."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,8 @@ class ClosFabric:
     Cable j of a leaf's uplinks ends at spine j mod spines (three tiers: at aggregation switch
     j mod aggs of its pod), so that parallel cables are spread evenly.
     """
+
+    loops: ClassVar[bool] = False
 
     leaf_of_port: jax.Array  # (ports, ranks) int32, leaf within the port's plane
     seed: jax.Array  # () uint32

@@ -1,5 +1,7 @@
 """Dragonfly with minimal routing (Kim, Dally, Scott, Abts, ISCA 2008)."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,8 @@ class DragonflyFabric:
     With `ideal` balancing the local links of a router act as one trunk (out and in), and the
     parallel cables of a pair of groups as another; else one cable of the pair is taken by hash.
     """
+
+    loops: ClassVar[bool] = True
 
     router_of_rank: jax.Array  # (ranks,) int32
     port_of_cable: jax.Array  # (groups - 1, most cables) int32, global port of cable t to offset o

@@ -1,5 +1,7 @@
 """The flat rail mesh: a non-blocking plane per rail, or direct wiring by coordinates."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,8 @@ from mrcjax.pytree import pytree, static
 @pytree
 class Crossbar:
     """A non-blocking plane: nothing between the sender's and the receiver's port."""
+
+    loops: ClassVar[bool] = False
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array

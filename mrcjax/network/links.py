@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
@@ -26,7 +26,12 @@ class LinkTier:
 
 
 class Fabric(Protocol):
-    """What lies between the sender's and the receiver's port."""
+    """What lies between the sender's and the receiver's port.
+
+    `loops`: a link may be an earlier hop of one send and a later hop of another.
+    """
+
+    loops: ClassVar[bool]
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array

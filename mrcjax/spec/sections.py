@@ -104,7 +104,8 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         doc("Whether a switch forwards a chunk before all of it is in.", "cut_through"),
     ] = "cut_through"
     order: Annotated[
-        Literal["auto", "exact"], doc("How chunks sharing a link are ordered.", "auto")
+        Literal["auto", "exact", "arrival"],
+        doc("How chunks sharing a link are ordered.", "auto"),
     ] = "auto"
     fast_forward: Annotated[bool, doc("Skip rounds that repeat the last one exactly.", True)] = True
     precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (

@@ -1,0 +1,133 @@
+"""From a spec with a `[training]` section to its training step: emulate its buckets, add them up."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mrcjax import training
+from mrcjax.network.inventory import Inventory, inventory
+from mrcjax.outcome import Outcome
+from mrcjax.run import run
+from mrcjax.spec import Spec, SpecError
+from mrcjax.training import Bucket, Buckets, RunCost, TrainingStep
+from mrcjax.units import Bytes
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """A training step on a network, what a whole run costs, and the runs behind both."""
+
+    step: TrainingStep
+    cost: RunCost | None  # None where the network is not priced
+    buckets: Buckets
+    t_rs_s: float  # of one gradient bucket; 0 where there is none
+    t_ag_s: float  # of one parameter bucket; 0 where there is none
+    outcomes: dict[str, Outcome]  # by collective: "reduce_scatter", "all_gather" or "all_reduce"
+    inventory: Inventory
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under "training" of `mrcjax run --json`."""
+        sent = self.buckets
+        return {
+            "step": vars(self.step) | {"exposed_s": self.step.exposed_s, "mfu": self.step.mfu},
+            "cost": None if self.cost is None else dataclasses.asdict(self.cost),
+            "buckets": {
+                "of": {b.collective: b.size_bytes for b in sent.distinct},
+                "num_buckets": sent.num_buckets,
+                "group_size": sent.group_size,
+                "group_stride": sent.group_stride,
+                "num_groups": sent.num_groups,
+                "sent_bytes": sent.sent_bytes,
+            },
+            "runs": {name: outcome.to_json() for name, outcome in self.outcomes.items()},
+            "inventory": {
+                "realisation": self.inventory.realisation,
+                "switches": self.inventory.switches,
+                "cables": self.inventory.cables,
+                "nics": self.inventory.nics,
+                "watts": self.inventory.watts,
+                "usd": self.inventory.usd,
+            },
+            "warnings": list(self.warnings),
+        }
+
+
+def train(spec: Spec, algorithm: str | None = None) -> TrainingOutcome:
+    """Emulate the buckets of a training step, all data-parallel groups at once, and price it.
+
+    The buckets replace kind, size and groups of `spec.collective`; the rest of it stays.
+
+    Args:
+        spec: a spec with a `[training]` section.
+        algorithm: of the buckets; None: that of `spec.collective`.
+
+    Raises:
+        SpecError: there is no `[training]` section, or a bucket or the network cannot be built.
+    """
+    if spec.training is None:
+        raise SpecError(
+            "section [training] is missing",
+            remedy="`mrcjax spec --example training` prints one to start from",
+        )
+    ranks = spec.network.ranks
+    sent = training.buckets(
+        spec.training,
+        ranks,
+        node_size=spec.network.node_size,
+        port_bytes_per_s=math.fsum(spec.network.port_rates) * spec.network.goodput,
+    )
+    # whatever can be refused is refused before the first run
+    wanted = {b.collective: bucket_spec(spec, sent, b, algorithm) for b in sent.distinct}
+    materials = inventory(spec.network)
+    outcomes = {name: run(each) for name, each in wanted.items()}
+    t_rs_s, t_ag_s = (
+        0.0 if bucket is None else outcomes[bucket.collective].time_s
+        for bucket in (sent.gradient, sent.parameter)
+    )
+    step = training.step(spec.training, ranks, t_rs_s, t_ag_s)
+    cost, unpriced = None, ()
+    watts, usd = network_watts(materials), materials.usd_with_nics
+    if watts is None or usd is None:
+        unpriced = (f"the cost of the run is not known: {'; '.join(materials.notes)}",)
+    else:
+        cost = training.run_cost(spec.training, step, ranks, watts, usd)
+    said = [f"{name}: {text}" for name, o in outcomes.items() for text in o.warnings]
+    return TrainingOutcome(
+        step=step,
+        cost=cost,
+        buckets=sent,
+        t_rs_s=t_rs_s,
+        t_ag_s=t_ag_s,
+        outcomes=outcomes,
+        inventory=materials,
+        warnings=(*sent.warnings, *unpriced, *said),
+    )
+
+
+def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:
+    """Return the spec whose collective is this bucket, in all data-parallel groups at once."""
+    everyone = sent.group_size == spec.network.ranks
+    collective = msgspec.structs.replace(
+        spec.collective,
+        kind=bucket.collective,
+        size=Bytes(bucket.size_bytes),
+        algorithm=spec.collective.algorithm if algorithm is None else algorithm,
+        group_size=None if everyone else sent.group_size,
+        group_stride=1 if everyone else sent.group_stride,
+    )
+    return msgspec.structs.replace(spec, collective=collective)
+
+
+def network_watts(materials: Inventory) -> float | None:
+    """Power that the measured power of a server does not contain; None when not priced.
+
+    Switches and modules, and adapters beyond the one per rank that a server comes with.
+    """
+    watts = materials.watts_without_nics
+    if watts is None or materials.nics <= materials.ranks:
+        return watts
+    return watts + materials.watts["nics"] * (1 - materials.ranks / materials.nics)
