@@ -1,3 +1,122 @@
-"""mrcjax: how long a collective takes on a GPU network, what binds it, how to make it faster."""
+'''How long a collective takes on a GPU network, what binds it, how to make it faster.
+
+A spec says what to run, `run` does all of it:
+
+    >>> import mrcjax
+    >>> spec = mrcjax.load_spec("""
+    ... [network]
+    ... kind = "flat_rails"
+    ... ranks = 16
+    ... rails = 5
+    ... rail_rate = "400 Gbit/s"
+    ... latency = "500 ns"
+    ... [collective]
+    ... kind = "all_reduce"
+    ... size = "16 MB"
+    ... [engine]
+    ... precision = "float32"
+    ... """)
+    >>> outcome = mrcjax.run(spec)
+    >>> print(f"{outcome.time_s * 1e6:.1f} us, {outcome.bound_ratio:.3f} x the lower bound")
+    122.0 us, 1.017 x the lower bound
+
+`emulate`, inside it, is a pure function of arrays, to be compiled, batched and differentiated:
+
+    >>> import dataclasses, jax, jax.numpy as jnp
+    >>> case = mrcjax.build(spec)
+    >>> @jax.jit
+    ... def time_s(latency_s):
+    ...     latencies = jnp.full_like(case.params.latency_s, latency_s)
+    ...     params = dataclasses.replace(case.params, latency_s=latencies)
+    ...     return mrcjax.emulate(params, case.network, case.schedule, config=case.config).time_s
+    >>> print(jnp.round(jax.vmap(time_s)(jnp.array([0.0, 1e-6, 5e-6])) * 1e6, 3))
+    [120. 124. 140.]
+    >>> print(f"{jax.grad(time_s)(1e-6):.3f} seconds per second of a link's latency")
+    4.000 seconds per second of a link's latency
+
+Importing `mrcjax` is quick: JAX is imported when a name that needs it is first used.
+'''
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mrcjax.archive import load, write
+    from mrcjax.bound import lower_bounds
+    from mrcjax.case import Case, build
+    from mrcjax.collective import table_schedule
+    from mrcjax.compare import compare
+    from mrcjax.engine import Config, Params, Times, emulate
+    from mrcjax.outcome import Outcome
+    from mrcjax.run import run
+    from mrcjax.spec import Spec, SpecError, load_spec
+    from mrcjax.step import train
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Case",
+    "Config",
+    "Outcome",
+    "Params",
+    "Spec",
+    "SpecError",
+    "Times",
+    "build",
+    "compare",
+    "emulate",
+    "load",
+    "load_spec",
+    "lower_bounds",
+    "run",
+    "table_schedule",
+    "train",
+    "write",
+]
+
+_MODULE_OF_NAME = {
+    "Case": "case",
+    "Config": "engine",
+    "Outcome": "outcome",
+    "Params": "engine",
+    "Spec": "spec",
+    "SpecError": "spec",
+    "Times": "engine",
+    "build": "case",
+    "compare": "compare",
+    "emulate": "engine",
+    "load": "archive",
+    "load_spec": "spec",
+    "lower_bounds": "bound",
+    "run": "run",
+    "table_schedule": "collective",
+    "train": "step",
+    "write": "archive",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """The package, whose names `run` and `compare` are functions although they are modules too.
+
+    An import of `mrcjax.run` ends with putting the module into the package under that name.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _MODULE_OF_NAME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,4 +1,4 @@
-"""From a spec with a `[training]` section to its training step: emulate its buckets, add them up."""
+"""From a spec with a `[training]` section to its training step: its buckets emulated, added up."""
 
 import dataclasses
 import math
@@ -95,7 +95,7 @@ def train(spec: Spec, algorithm: str | None = None) -> TrainingOutcome:
         unpriced = (f"the cost of the run is not known: {'; '.join(materials.notes)}",)
     else:
         cost = training.run_cost(spec.training, step, ranks, watts, usd)
-    said = [f"{name}: {text}" for name, o in outcomes.items() for text in o.warnings]
+    said = dict.fromkeys(text for outcome in outcomes.values() for text in outcome.warnings)
     return TrainingOutcome(
         step=step,
         cost=cost,

@@ -282,7 +282,7 @@ def _lane(phase: Phase, lane: int) -> int:
 
 
 def _waits(schedule: Schedule, number: int, k: int, lane: int, src: int) -> tuple[Wait, ...]:
-    """Say what a send of round k waits for."""
+    """Say what a send of round k waits for: of earlier phases, all that its data is made of."""
     phase = schedule.phases[number]
     own_lane = _lane(phase, lane)
     if phase.table >= 0:
@@ -290,10 +290,10 @@ def _waits(schedule: Schedule, number: int, k: int, lane: int, src: int) -> tupl
         return {0: (), 1: (Wait(number, k, own_lane),), 2: (Wait(number, k, None),)}[needs]
     if phase.needs == "lane" and k:
         return (Wait(number, k, own_lane),)
-    before, scopes = phase.after, {phase.after_scope}
-    while before >= 0 and schedule.phases[before].rounds == 0:
-        scopes.add(schedule.phases[before].after_scope)
-        before = schedule.phases[before].after
-    if before < 0:
-        return ()
-    return (Wait(before, ALL_ROUNDS, own_lane if scopes == {"lane"} else None),)
+    waits, scopes, before = [], set(), number
+    while (before := schedule.phases[number].after) >= 0:
+        scopes.add(schedule.phases[number].after_scope)
+        number = before
+        if schedule.phases[number].rounds:
+            waits.append(Wait(number, ALL_ROUNDS, own_lane if scopes == {"lane"} else None))
+    return tuple(waits)

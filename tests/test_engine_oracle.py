@@ -109,6 +109,10 @@ CASES = {
     "nodes groups mixed": (flat(12, 3, **NODE, **ENDS), scatter("ring", group_size=6)),
     "hierarchical direct": (flat(12, 3, **NODE), all_reduce("hierarchical")),
     "hierarchical ring": (flat(12, 3, **NODE), all_reduce("hierarchical", between="ring")),
+    "hierarchical slow reducers": (
+        flat(12, 3, reduction_rate="2 GB/s", **NODE),
+        all_reduce("hierarchical", element_bytes=4),
+    ),
     "hierarchical wired": (wired(4, 3, **NODE), all_reduce("hierarchical")),
 }
 CHUNKED = {

@@ -9,13 +9,22 @@ from mrcjax.network.clos import add_clos
 from mrcjax.network.dragonfly import add_dragonfly
 from mrcjax.network.flat_rails import Crossbar, DirectWiring
 from mrcjax.network.links import LinkTier, Network, TierBuilder, Wiring
-from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes
+from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes, SpecError
 
 __all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
+
+MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
 
 
 def build(spec: AnyNetwork) -> Wiring:
     """Lay out every link of the network; raises SpecError where the ranks do not fit."""
+    if 2 * spec.ranks * spec.ports > MAX_LINKS:
+        raise SpecError(
+            f"with {spec.ports} ports each makes more than {MAX_LINKS:,} links",
+            where="network.ranks",
+            value=spec.ranks,
+            remedy="use fewer ranks or fewer ports",
+        )
     builder = TierBuilder()
     if isinstance(spec, FlatRails) and spec.reach != "all":
         reach = (spec.ranks,) if isinstance(spec.reach, str) else spec.reach
