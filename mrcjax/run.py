@@ -66,7 +66,7 @@ def _plain(case: Case) -> Schedule:
         replace(phase, name="sends", owner=(0, 0, False), reduces=False)
         for phase in case.schedule.phases
     ]
-    return replace(case.schedule, phases=tuple(_joined(phases)))
+    return replace(case.schedule, phases=tuple(_joined(phases)), kind="", algorithm="")
 
 
 def _joined(phases: list[Phase]) -> list[Phase]:

@@ -1,7 +1,9 @@
 """From a `[collective]` section and a network to a schedule and its chunk sizes."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -154,8 +156,18 @@ def _count_crossing(phase: Phase, schedule: Schedule, network: Network) -> Phase
     """
     if phase.per_round or phase.domain != "network" or network.wired:
         return phase
+    # only who sends to whom matters, so that the phases of a ring share one compilation
+    pattern = replace(phase, name="", after=-1, reduces=False, owner=(0, 0, False))
+    crossing = int(_num_crossing(pattern, schedule.orders, network))
+    is_few = 4 * crossing <= phase.lanes * network.ranks
+    return replace(phase, crossing=crossing) if is_few else phase
+
+
+# compiled as one: its dozens of small steps would take a second to compile one by one
+@partial(jax.jit, static_argnames="phase")
+def _num_crossing(phase: Phase, orders: tuple[jax.Array, ...], network: Network) -> jax.Array:
+    schedule = Schedule(orders, (), (), (), "", "")
     dst, _ = peers(phase, schedule, network, 0)
     src = jnp.broadcast_to(jnp.arange(network.ranks), dst.shape)
     port = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None] % network.ports, dst.shape)
-    crossing = int(network.fabric.crosses(src, dst, port).sum())
-    return replace(phase, crossing=crossing) if 4 * crossing <= dst.size else phase
+    return network.fabric.crosses(src, dst, port).sum()

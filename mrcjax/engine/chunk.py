@@ -54,7 +54,8 @@ def emulate(
                     params, network, schedule, config, phase, by_paths, entry, rule
                 )
                 left = by_paths.lane_free
-        arrivals.append(arrived)
+        # What a phase starts from is there too: data that only the rank itself holds is not sent.
+        arrivals.append(later(arrived, entry))
         link_bytes = link_bytes + sent
         finish = later(later(latest(arrived), latest(left)), finish)
     return Times(

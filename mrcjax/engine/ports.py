@@ -17,6 +17,7 @@ from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.sharing import queue, rule_of_many, share, slots
+from mrcjax.engine.spread import spread
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree, static
 
@@ -138,7 +139,9 @@ def run_phase(
     state = (clocks, (jnp.zeros_like(fabric_free), port_bytes))
     repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
     full = 0 if plan.masked else phase.num_full_rounds
-    if full and not in_arrival_order(network, phase, config):
+    if full and plan.brief and equal and not inside:
+        state = _spread(plan, full, ends, state)
+    elif full and not in_arrival_order(network, phase, config):
         state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
     if in_arrival_order(network, phase, config):
         state = _all_at_once(params, plan, ends, hops, state)
@@ -207,6 +210,25 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
         port_bytes = port_bytes + jnp.stack([out_bytes, in_bytes])
     ports = Ports(lane_free, egress_free, ingress_free, reducer_free)
     return (ports, ready, fabric_free), (link_bytes, port_bytes)
+
+
+def _spread(plan: Plan, rounds: int, ends: Ends, state):
+    """The first rounds of a phase in which nothing is met between the ports; see `spread`."""
+    (ports, _, fabric_free), tallies = state
+    assert ends.egress_seconds is not None and ends.ingress_seconds is not None
+    ingress_free, tails = spread(
+        plan.phase,
+        rounds,
+        plan.store_and_forward,
+        ports.lane_free,
+        ports.ingress_free,
+        ends.egress_seconds,
+        ends.ingress_seconds,
+        ends.egress_latency_s,
+    )
+    lane_free = ports.lane_free + rounds * ends.egress_seconds
+    ports = Ports(lane_free, ports.egress_free, ingress_free, ports.reducer_free)
+    return (ports, tails, fabric_free), tallies
 
 
 def _leave(plan: Plan, ends: Ends, begin, seconds, active, ports: Ports):

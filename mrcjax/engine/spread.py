@@ -1,0 +1,99 @@
+"""Equal chunks from ports of their own straight to others: the rounds with the shortest derivative.
+
+Where every lane has its port alone, needs only its rank's own data and meets nothing between the
+ports, round k begins at lane_free + k * seconds, and a receiving port is done at
+
+    end = max over k of (head of round k + the work of rounds k and later),
+
+so one round decides each port's end: the last that found it idle. Remembering its number in the
+forward pass is all that differentiation needs; nothing is kept per round.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from mrcjax.collective.schedule import Phase
+from mrcjax.engine.maxplus import move
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def spread(
+    phase: Phase,
+    rounds: int,
+    store_and_forward: bool,
+    lane_free: jax.Array,
+    ingress_free: jax.Array,
+    out_seconds: jax.Array,
+    in_seconds: jax.Array,
+    latency: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Ends of the receiving ports and the latest tails after the first `rounds` rounds.
+
+    All (lanes, ranks), seconds: when lanes and receiving ports are free, what a chunk takes on
+    the sender's and the receiver's link, and the sender's link latency. In these rounds every
+    lane sends.
+    """
+    begin = lane_free + latency
+
+    def one(k, state):
+        head, tail = _heads_and_tails(phase, store_and_forward, k, begin, out_seconds)
+        return jnp.maximum(head, state[0]) + in_seconds, jnp.maximum(tail, state[1])
+
+    start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf))
+    return jax.lax.fori_loop(0, rounds, one, start)
+
+
+@spread.defjvp
+def _spread_jvp(phase, rounds, store_and_forward, primals, tangents):
+    lane_free, ingress_free, out_seconds, in_seconds, latency = primals
+    lane_t, ingress_t, out_t, in_t, latency_t = tangents
+    begin = lane_free + latency
+    dtype = lane_free.dtype
+
+    def one(k, state):
+        end, latest, idle_at, latest_at = state
+        head, tail = _heads_and_tails(phase, store_and_forward, k, begin, out_seconds)
+        now = jnp.asarray(k, dtype)
+        return (
+            jnp.maximum(head, end) + in_seconds,
+            jnp.maximum(tail, latest),
+            jnp.where(head >= end, now, idle_at),
+            jnp.where(tail > latest, now, latest_at),
+        )
+
+    never = jnp.full_like(ingress_free, -1.0)
+    start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf), never, never)
+    end, latest, idle_at, latest_at = jax.lax.fori_loop(0, rounds, one, start)
+
+    def sent(at, extra):
+        """Tangent of the head (extra = 0) or tail (1) of the deciding round, at the receiver."""
+        source = _source(phase, at)
+        value = lane_t + latency_t
+        base = jnp.take_along_axis(value, source, axis=1)
+        return base + (at + extra) * jnp.take_along_axis(out_t, source, axis=1)
+
+    work_left = rounds - jnp.maximum(idle_at, 0.0)
+    head_t = sent(jnp.maximum(idle_at, 0.0), float(store_and_forward))
+    end_t = jnp.where(idle_at >= 0, head_t, ingress_t) + work_left * in_t
+    return (end, latest), (end_t, sent(jnp.maximum(latest_at, 0.0), 1.0))
+
+
+def _heads_and_tails(phase: Phase, store_and_forward: bool, k, begin, out_seconds):
+    """Head and tail of every chunk of round k behind its first link, at the receivers."""
+    shift = phase.shift(k)
+    tail = move(begin + (k + 1) * out_seconds, shift, phase.layout)
+    if store_and_forward:
+        return tail, tail
+    return move(begin + k * out_seconds, shift, phase.layout), tail
+
+
+def _source(phase: Phase, round_: jax.Array) -> jax.Array:
+    """Rank that sends to each rank in a round that differs per (lane, rank), (lanes, ranks)."""
+    _, size, stride = phase.layout
+    lane = jnp.arange(round_.shape[0])[:, None]
+    rank = jnp.arange(round_.shape[1])[None, :]
+    shift = phase.first + round_.astype(rank.dtype) * phase.per_round + lane * phase.per_lane
+    position = rank // stride % size
+    return rank + ((position - shift) % size - position) * stride
