@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,9 @@ class TrainingOutcome:
         }
 
 
-def train(spec: Spec, algorithm: str | None = None) -> TrainingOutcome:
+def train(
+    spec: Spec, algorithm: str | None = None, *, emulate: Callable[[Spec], Outcome] = run
+) -> TrainingOutcome:
     """Emulate the buckets of a training step, all data-parallel groups at once, and price it.
 
     The buckets replace kind, size and groups of `spec.collective`; the rest of it stays.
@@ -64,6 +67,7 @@ def train(spec: Spec, algorithm: str | None = None) -> TrainingOutcome:
     Args:
         spec: a spec with a `[training]` section.
         algorithm: of the buckets; None: that of `spec.collective`.
+        emulate: what runs a bucket's spec; one that remembers saves running the same twice.
 
     Raises:
         SpecError: there is no `[training]` section, or a bucket or the network cannot be built.
@@ -83,7 +87,7 @@ def train(spec: Spec, algorithm: str | None = None) -> TrainingOutcome:
     # whatever can be refused is refused before the first run
     wanted = {b.collective: bucket_spec(spec, sent, b, algorithm) for b in sent.distinct}
     materials = inventory(spec.network)
-    outcomes = {name: run(each) for name, each in wanted.items()}
+    outcomes = {name: emulate(each) for name, each in wanted.items()}
     t_rs_s, t_ag_s = (
         0.0 if bucket is None else outcomes[bucket.collective].time_s
         for bucket in (sent.gradient, sent.parameter)
