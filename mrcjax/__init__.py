@@ -29,8 +29,8 @@ A spec says what to run, `run` does all of it:
     ...     latencies = jnp.full_like(case.params.latency_s, latency_s)
     ...     params = dataclasses.replace(case.params, latency_s=latencies)
     ...     return mrcjax.emulate(params, case.network, case.schedule, config=case.config).time_s
-    >>> print(jnp.round(jax.vmap(time_s)(jnp.array([0.0, 1e-6, 5e-6])) * 1e6, 3))
-    [120. 124. 140.]
+    >>> [f"{t * 1e6:.1f} us" for t in jax.vmap(time_s)(jnp.array([0.0, 1e-6, 5e-6]))]
+    ['120.0 us', '124.0 us', '140.0 us']
     >>> print(f"{jax.grad(time_s)(1e-6):.3f} seconds per second of a link's latency")
     4.000 seconds per second of a link's latency
 

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 import threading
@@ -191,9 +192,13 @@ def run_command(
 
 def compare_command(
     *,
-    out: Annotated[Path, arg(metavar="FILE.h5", help="Add all runs to this archive.")] = Path(
-        "results/compare.h5"
-    ),
+    out: Annotated[
+        Path, arg(metavar="FILE.h5", help="Write all runs here, in the place of an older archive.")
+    ] = Path("results/compare.h5"),
+    ranks: Annotated[
+        int | None,
+        arg(help="Another number of ranks than 1,024, a multiple of 8.", help_behavior_hint=""),
+    ] = None,
     no_figures: Annotated[bool, arg(help="Write no figures beside the archive.")] = False,
     command: Suppress[str] = "",
 ) -> None:
@@ -204,10 +209,10 @@ def compare_command(
     _prepare_jax()
     from mrcjax.compare import compare
 
-    comparison = _at_once(lambda: compare(progress=_progress), "comparing")
+    comparison = _at_once(lambda: compare(progress=_progress, ranks=ranks), "comparing")
     comparison.write(out, command)
     if not no_figures:
-        comparison.figures(out.parent)
+        comparison.figures(out.parent, command)
     print(comparison.text())
 
 
@@ -419,21 +424,45 @@ def _assumptions(asked: "Spec", materials: "Inventory") -> list[dict[str, str]]:
 
 
 def _draw_tables(stored: "Archive", folder: Path, suffix: str, caption: str) -> list[Path]:
+    """Draw every table that holds numbers: a panel for each column of them."""
     from mrcjax.report import plot
+    from mrcjax.report.table import as_columns
 
     drawn = []
     for name, table in stored.tables.items():
-        columns = [c for c in plot.BARS if any(row.get(c.key) is not None for row in table.rows)]
-        if columns:
-            stem = _figure_stem(stored.path, name, folder)
-            target = stem.with_name(stem.name + suffix)
-            label = next(iter(table.rows[0]))
-            drawn.append(
-                plot.bars(
-                    table.rows, target, caption, columns=columns, title=table.title, name=label
-                )
+        shown = as_columns(table.rows, table.columns)
+        marks = {column.bound_key for column in shown}
+        numbers = [c for c in shown if c.key not in marks and _is_numeric(table, c.key)]
+        if not numbers:
+            continue
+        texts = [c.key for c in shown if not _is_numeric(table, c.key)]
+        rows = [
+            {**row, "label": label}
+            for row, label in zip(table.rows, _labels(table.rows, texts), strict=True)
+        ]
+        stem = _figure_stem(stored.path, name, folder)
+        target = stem.with_name(stem.name + suffix)
+        drawn.append(
+            plot.bars(
+                rows, target, caption, columns=numbers, title=table.title or name, name="label"
             )
+        )
     return drawn
+
+
+def _is_numeric(table: "Table", key: str) -> bool:
+    values = [row[key] for row in table.rows if row.get(key) is not None]
+    return bool(values) and all(type(value) in (int, float) for value in values)
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[str]:
+    """Name each row by its first text, and by further ones until no two rows are named alike."""
+    labels = [""] * len(rows)
+    for key in texts:
+        labels = [f"{label}, {row.get(key)}" for label, row in zip(labels, rows, strict=True)]
+        if len(set(labels)) == len(labels):
+            break
+    return [label.removeprefix(", ") for label in labels]
 
 
 def _draw_run(run: "Outcome | Run", stem: Path, suffix: str, caption: str) -> list[Path]:
@@ -505,7 +534,9 @@ def _at_once(work: Callable[[], T], what: str) -> T:
 def _progress(text: str) -> None:
     """Show what is being done, where someone watches; no text takes it away."""
     if sys.stderr.isatty():
-        print("\r\x1b[K" + (f"{text} ..." if text else ""), end="", file=sys.stderr, flush=True)
+        # a line that wraps could not be taken away
+        line = f"{text} ..."[: shutil.get_terminal_size().columns - 1] if text else ""
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def _interrupted() -> int:
@@ -552,6 +583,19 @@ def _prepare_jax() -> None:
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    try:
+        jax.devices()
+    except Exception as error:
+        if "JAX_PLATFORMS" not in os.environ:
+            raise
+        from mrcjax.spec import SpecError
+
+        raise SpecError(
+            "names no platform that JAX can start here",
+            where="JAX_PLATFORMS",
+            value=os.environ["JAX_PLATFORMS"],
+            remedy="unset the variable, or set it to cpu",
+        ) from error
 
 
 def _cache_folder() -> Path | None:

@@ -112,10 +112,12 @@ def _compile(params: Params, network: Network, schedule: Schedule, config: Confi
     if is_new:
         # elsewhere than on the CPU the option costs more than it saves
         is_cpu = jax.default_backend() == "cpu"
-        options = {"xla_backend_optimization_level": 0} if brief and is_cpu else None
+        options: dict[str, str | bool] = {}
+        if brief and is_cpu:
+            options["xla_backend_optimization_level"] = "0"
         try:
             lowered = _jitted.lower(params, network, schedule, config=config)
-            made.set_result(lowered.compile(compiler_options=options))
+            made.set_result(lowered.compile(compiler_options=options or None))
         except BaseException as error:
             # whoever waits for it fails alike; the next one tries again
             with _compiling:
@@ -177,7 +179,7 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
         busbw_bytes_per_s=algbw * _bus_factor(spec),
         wall_s=wall_s,
         warnings=_warnings(case, link_bytes, capacity),
-        seeds={"network": spec.network.seed} if hasattr(spec.network, "seed") else {},
+        seeds={"network": seed for seed in [getattr(spec.network, "seed", None)] if seed is not None},
     )
 
 

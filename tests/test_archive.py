@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mrcjax import archive
-from mrcjax.archive import ArchiveError, Column, Table
+from mrcjax.archive import ArchiveError, Column, Table, replacing, writing
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import load_spec
 
@@ -140,7 +140,7 @@ def test_sizes_on_both_sides_of_compression(tmp_path, num_links):
 
 
 def test_names_of_very_many_links_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "LINK_NAMES_UP_TO", 31)
+    monkeypatch.setattr(writing, "LINK_NAMES_UP_TO", 31)
     write_one(tmp_path / "a.h5")
     run = archive.load(tmp_path / "a.h5").run()
     assert run.link_name(17) == "ingress link 1"
@@ -544,10 +544,10 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path):
 
 
 def test_a_writer_that_waits_too_long_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(replacing, "_LOCK_TIMEOUT_S", 0.1)
     path = tmp_path / "a.h5"
     with (
-        archive._locked(path),
+        replacing.locked(path),
         pytest.raises(ArchiveError, match=rf"written by another process \(id {os.getpid()}\)"),
     ):
         write_one(path)
@@ -567,7 +567,7 @@ def test_without_locks_it_warns_and_writes(tmp_path, monkeypatch):
     def unsupported(*_):
         raise OSError("no locks")
 
-    monkeypatch.setattr(archive.fcntl, "flock", unsupported)
+    monkeypatch.setattr(replacing.fcntl, "flock", unsupported)
     with pytest.warns(UserWarning, match="does not support locks"):
         write_one(tmp_path / "a.h5")
     assert names_in(tmp_path / "a.h5") == ["one"]

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, how it refuses, and how it ends early."""
 
+import importlib
 import json
 import os
 import shlex
@@ -368,15 +369,37 @@ def test_show_and_plot(call, spec_file, tmp_path):
     refused(call("plot", target, *words[:2], "--out", target / "x"), str(target))
 
 
-def test_plot_draws_the_bars_of_a_stored_comparison(call, spec_file, tmp_path):
-    rows = [{"name": "one", "time_s": 1e-3, "lower_bound_s": 9e-4}, {"name": "two", "time_s": 2e-3}]
+def test_plot_draws_the_bars_of_a_stored_comparison(call, spec_file, tmp_path, monkeypatch):
+    columns = [
+        archive.Column("name", "network"),
+        archive.Column("algorithm", "by"),
+        archive.Column("time_s", "time", "ms", 1e-3, bound_key="bound_s"),
+        archive.Column("bound_s", "lower bound", "ms", 1e-3),
+    ]
+    rows = [
+        {"name": "one", "algorithm": "ring", "time_s": 1e-3, "bound_s": 9e-4},
+        {"name": "one", "algorithm": "direct", "time_s": 2e-3, "bound_s": None},
+    ]
     target = tmp_path / "compared.h5"
     call("run", spec_file, "--out", target)
-    tables = {"equal rates": archive.Table(rows), "words": archive.Table([{"of": "a", "is": "b"}])}
+    tables = {
+        "equal rates": archive.Table(rows, columns),
+        "words": archive.Table([{"of": "a", "is": "b"}]),
+    }
     archive.write(target, {}, command="test", tables=tables)
     status, out, _ = call("plot", target)
     assert status == 0
     assert out == f"{tmp_path / 'compared-equal_rates.png'}\n"
+    labels, numbers = [], []
+    monkeypatch.setattr(
+        "mrcjax.report.plot.bars",
+        lambda rows, path, _, **more: (
+            labels.extend(row["label"] for row in rows) or numbers.extend(more["columns"]) or path
+        ),
+    )
+    call("plot", target)
+    assert labels == ["one, ring", "one, direct"]
+    assert numbers == [columns[2]]
     # a named run is drawn alone
     assert call("plot", target, "--run", "flat_rails-direct-16")[1].count("\n") == 2
 
@@ -441,6 +464,12 @@ def test_no_folder_for_the_cache_is_no_reason_to_fail(spec_file, monkeypatch):
     job = process("run", spec_file)
     _, err = job.communicate()
     assert (job.returncode, err) == (0, "")
+
+
+def test_platform_that_jax_cannot_start(spec_file):
+    job = process("run", spec_file, env={**os.environ, "JAX_PLATFORMS": "abacus"})
+    out, err = job.communicate()
+    refused((job.returncode, out, err), "JAX_PLATFORMS", "abacus", "cpu")
 
 
 def test_closed_pipe_is_quiet():
@@ -512,9 +541,7 @@ def test_killed_compare_leaves_the_archive_as_it_was(call, spec_file, tmp_path):
 
 
 def test_compare_is_wired(call, tmp_path, monkeypatch):
-    import mrcjax.compare
-
-    module = sys.modules["mrcjax.compare"]
+    module = importlib.import_module("mrcjax.compare")
     did = []
 
     class Compared:
@@ -524,14 +551,18 @@ def test_compare_is_wired(call, tmp_path, monkeypatch):
         def write(self, path, command):
             did.append((path, command))
 
-        def figures(self, folder):
-            did.append(folder)
+        def figures(self, folder, command):
+            did.append((folder, command))
 
-    monkeypatch.setattr(module, "compare", lambda progress: Compared())
+    def compare(progress, ranks):
+        did.append(ranks)
+        return Compared()
+
+    monkeypatch.setattr(module, "compare", compare)
     target = tmp_path / "compare.h5"
     assert call("compare", "--out", target) == (0, "the tables\n", "")
-    assert did == [(target, f"mrcjax compare --out {target}"), tmp_path]
+    command = f"mrcjax compare --out {target}"
+    assert did == [None, (target, command), (tmp_path, command)]
     did.clear()
-    assert call("compare", "--out", target, "--no-figures")[0] == 0
-    assert len(did) == 1
-    assert mrcjax.compare is module.compare
+    assert call("compare", "--out", target, "--no-figures", "--ranks", "64")[0] == 0
+    assert did == [64, (target, f"{command} --no-figures --ranks 64")]

@@ -29,8 +29,8 @@ RING_16 = (flat(16, rate="100 GB/s", latency="1 us"), all_reduce("ring", "1 GB")
 MIXED_TREE = {"kind": "fat_tree", "ranks": 64, "radix": 16, "link_rate": "50 GB/s"}
 
 
-def slow(rank, **how):
-    return {"links": [{"match": f"rank {rank} egress rail *", **how}]}
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def faults(**keys):
@@ -50,7 +50,7 @@ def faults(**keys):
 
 
 @pytest.mark.parametrize("rails", [1, 3, 8])
-@pytest.mark.parametrize("ranks", [2, 3, 7, 8, 64, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, slow(3), 7, slow(8), 64, slow(1000)])
 def test_closed_forms(ranks, rails):
     numbers = (ranks, rails, 1e8, 50 * GB, 1 * US)
     network = flat(ranks, rails)
@@ -264,9 +264,7 @@ def astra_sim_rows(ranks):
 
 
 @pytest.mark.skipif(not ASTRA_SIM.exists(), reason="the reference cases are not here")
-@pytest.mark.parametrize(
-    "ranks", [4, 8, 64, *(pytest.param(n, marks=pytest.mark.slow) for n in (256, 1024))]
-)
+@pytest.mark.parametrize("ranks", [4, slow(8), 64, slow(256), slow(1024)])
 def test_astra_sim_switch(ranks):
     """Its GB is 2^30 bytes; its all-gather size is a rank's shard; each delay is floored to ns."""
     cases = {}
@@ -312,9 +310,9 @@ ECMP_TREE = {"kind": "fat_tree", "radix": 32, "link_rate": "50 GB/s", "load_bala
         (flat(100), all_reduce("ring", "0 B"), LATE),
         (flat(100, channels=2), RING, SLOW),
         ({**ECMP_TREE, "ranks": 100}, RING, SLOW),
-        (flat(100, node_size=4, node_rate="200 GB/s"), {**RING, "kind": "all_gather"}, LATE),
-        pytest.param(flat(512), all_reduce("ring"), SLOW, marks=pytest.mark.slow),
-        pytest.param({**ECMP_TREE, "ranks": 400}, RING, LATE, marks=pytest.mark.slow),
+        slow(flat(100, node_size=4, node_rate="200 GB/s"), {**RING, "kind": "all_gather"}, LATE),
+        slow(flat(512), all_reduce("ring"), SLOW),
+        slow({**ECMP_TREE, "ranks": 400}, RING, LATE),
     ],
 )
 def test_fast_forward_changes_nothing(network, collective, fault):

@@ -55,12 +55,12 @@ def test_new_numbers_take_no_new_trace():
 
 def test_a_rebuilt_equal_spec_and_a_new_seed_take_no_new_trace():
     run = Counted()
-    times = {
-        seed: float(run(case_of({**ECMP, "seed": seed}, SCATTER)).time_s)
-        for seed in (0, 1, 2, 1, 0)
-    }
+    used = {}
+    for seed in (0, 1, 2, 1, 0):
+        link_bytes = np.asarray(run(case_of({**ECMP, "seed": seed}, SCATTER)).link_bytes)
+        np.testing.assert_array_equal(link_bytes, used.setdefault(seed, link_bytes))
     assert run.traces == 1
-    assert len(set(times.values())) > 1, "the seed must choose other paths"
+    assert (used[0] != used[1]).any(), "the seed must choose other paths"
 
 
 def test_a_new_mode_takes_one_trace():
@@ -75,7 +75,7 @@ def test_a_new_mode_takes_one_trace():
     assert run.traces == 3
 
 
-def test_the_same_seed_gives_the_same_result():
+def test_the_same_spec_gives_the_same_result():
     case = case_of(ECMP, SCATTER)
     again = case_of(ECMP, SCATTER)
     run = Counted()
@@ -119,7 +119,8 @@ def test_a_batch_of_networks_of_equal_shape():
         return emulate(first.params, network, first.schedule, config=first.config).time_s
 
     batch = jax.jit(jax.vmap(time))(networks)
-    loop = [time(case.network) for case in cases]
+    one = jax.jit(time)
+    loop = [one(case.network) for case in cases]
     np.testing.assert_allclose(batch, loop, rtol=1e-12)
 
 
@@ -132,15 +133,17 @@ def test_a_batch_of_gradients():
         return emulate(numbers, case.network, case.schedule, config=case.config).time_s
 
     capacities = params.capacity_bytes_per_s * jnp.asarray([[0.5], [1.0], [1.5]])
-    batch = jax.vmap(jax.grad(time))(capacities)
-    loop = jnp.stack([jax.grad(time)(capacity) for capacity in capacities])
+    batch = jax.jit(jax.vmap(jax.grad(time)))(capacities)
+    one = jax.jit(jax.grad(time))
+    loop = jnp.stack([one(capacity) for capacity in capacities])
     np.testing.assert_allclose(batch, loop, rtol=1e-12)
 
 
 # ---- float32
 
-# Each round rounds the clock once or twice, half a unit of 6e-8 each, mostly one way where all
-# rounds add the same number: rounds x 6e-8 at worst. Doubled for the few hops of a round.
+# Each round rounds the clock once or twice by up to 6e-8 of it, mostly one way where all rounds add
+# the same number: rounds x 6e-8 at worst, doubled for the few hops of a round. Numbers are random,
+# as rounding settles ties between chunks that meet on a link either way.
 SINGLE = 1.2e-7
 
 
@@ -159,7 +162,9 @@ def test_single_precision_is_close(network, collective):
     single = case_of(network, collective, {"precision": "float32"})
     rounds = sum(phase.rounds for phase in double.schedule.phases)
     run = Counted()
-    exact, rough = run(double), run(single)
+    params = with_random_numbers(double, 0)
+    exact = run(double, params)
+    rough = run(single, jax.tree.map(lambda leaf: leaf.astype(jnp.float32), params))
     assert rough.time_s.dtype == rough.finish_s.dtype == rough.link_bytes.dtype == jnp.float32
     np.testing.assert_allclose(rough.finish_s, exact.finish_s, rtol=SINGLE * rounds)
     np.testing.assert_allclose(rough.link_bytes, exact.link_bytes, rtol=SINGLE * rounds)

@@ -7,6 +7,8 @@ thing kept for the reverse pass is one bit per max.
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 
 @jax.custom_jvp
@@ -73,11 +75,10 @@ def move(x: jax.Array, shift: jax.Array, layout: tuple[int, int, int]) -> jax.Ar
     """Carry values from senders to receivers: out[c, position + shift[c]] = x[c, position].
 
     x: (lanes, ranks); shift: (lanes,) int; layout: (blocks, size, stride) of the ranks. A copy of
-    the array laid behind itself turns each lane's rotation into one contiguous slice.
+    the array laid behind itself turns each lane's rotation into one contiguous slice; as a
+    primitive its transpose is the rotation back, where JAX would make a scatter of the slice.
     """
-    return jax.custom_derivatives.linear_call(
-        lambda s, v: _rotate(v, s, layout), lambda s, ct: _rotate(ct, -s, layout), shift, x
-    )
+    return _move_p.bind(x, shift, layout=layout)
 
 
 def _rotate(x: jax.Array, shift: jax.Array, layout: tuple[int, int, int]) -> jax.Array:
@@ -94,3 +95,30 @@ def _rotate(x: jax.Array, shift: jax.Array, layout: tuple[int, int, int]) -> jax
         return jax.lax.dynamic_slice(row, (0, s, 0), (blocks, size, stride))
 
     return jax.vmap(turn)(twice, start).reshape(x.shape)
+
+
+_move_p = Primitive("move_to_receivers")
+_move_p.def_impl(jax.jit(_rotate, static_argnames="layout"))
+_move_p.def_abstract_eval(lambda x, shift, layout: x)
+mlir.register_lowering(_move_p, mlir.lower_fun(_rotate, multiple_results=False))
+
+
+def _move_transpose(ct, x, shift, *, layout):
+    del x
+    return move(ct, -shift, layout), None
+
+
+def _move_batch(args, dims, *, layout):
+    """Rotate the lanes of all members of the batch side by side."""
+    (num,) = {arg.shape[d] for arg, d in zip(args, dims, strict=True) if d is not None}
+    x, shift = (
+        jnp.broadcast_to(arg, (num, *arg.shape)) if d is None else jnp.moveaxis(arg, d, 0)
+        for arg, d in zip(args, dims, strict=True)
+    )
+    out = move(x.reshape(-1, x.shape[-1]), shift.reshape(-1), layout)
+    return out.reshape(x.shape), 0
+
+
+ad.defjvp(_move_p, lambda t, x, shift, *, layout: move(t, shift, layout), None)
+ad.primitive_transposes[_move_p] = _move_transpose
+batching.primitive_batchers[_move_p] = _move_batch

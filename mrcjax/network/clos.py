@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network.links import TierBuilder
-from mrcjax.network.route import choose, materialise, pair_hash
+from mrcjax.network.route import choose, materialise, mix, pair_hash
 from mrcjax.network.sizes import ClosSizes
 from mrcjax.pytree import pytree, static
 
@@ -145,7 +145,7 @@ def add_clos(
         )
     return ClosFabric(
         leaf_of_port=jnp.asarray(position_of_port // sizes.hosts_per_leaf, jnp.int32),
-        seed=jnp.asarray(seed % 2**32, jnp.uint32),
+        seed=mix(seed),
         sizes=sizes,
         ports_per_plane=ports_per_plane,
         load_balancing=load_balancing,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network.links import TierBuilder
-from mrcjax.network.route import choose, pair_hash
+from mrcjax.network.route import choose, mix, pair_hash
 from mrcjax.network.sizes import DragonflySizes
 from mrcjax.pytree import pytree, static
 
@@ -135,7 +135,7 @@ def add_dragonfly(
         router_of_rank=jnp.asarray(position_of_rank // s.hosts, jnp.int32),
         port_of_cable=jnp.asarray(table, jnp.int32),
         num_cables=jnp.asarray(counts, jnp.int32),
-        seed=jnp.asarray(seed % 2**32, jnp.uint32),
+        seed=mix(seed),
         sizes=sizes,
         load_balancing=load_balancing,
         paths=paths if load_balancing == "spray" else 1,

@@ -15,6 +15,11 @@ def pair_hash(seed: jax.Array, *parts: jax.Array | int) -> jax.Array:
     return h
 
 
+def mix(seed: int) -> jax.Array:
+    """Spread a seed over all bits: as it is, a small one would only swap ranks in `pair_hash`."""
+    return pair_hash(jnp.zeros((), jnp.uint32), jnp.asarray(seed % 2**32, jnp.uint32))
+
+
 def choose(h: jax.Array, count: jax.Array | int) -> jax.Array:
     """A number in 0..count-1 from a hash, count < 65,536.
 

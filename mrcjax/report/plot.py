@@ -47,6 +47,7 @@ def bars(
     columns: Sequence[Column | tuple[str, str, str]] = (),
     title: str = "",
     name: str = "name",
+    claim: str = "",
 ) -> Path:
     """Draw one panel of horizontal bars per column, a bar per row, and return the path.
 
@@ -58,6 +59,7 @@ def bars(
         columns: what to draw: Column, or (key, title, unit). None: time, utilisation, power and
             cost, as far as the rows have them.
         caption: printed below; say the command that made the figure.
+        claim: key of the rows that are claims, not results; their bars are hollow.
     """
     shown = as_columns(rows, columns) if columns else _columns_in(rows)
     if not rows or not shown:
@@ -84,7 +86,7 @@ def bars(
         )
     panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
     for panel, column in zip(panels, shown, strict=False):
-        _bar_panel(panel, rows, column)
+        _bar_panel(panel, rows, column, [bool(row.get(claim)) for row in rows])
         # all share the rows, from the top down as in the table
         panel.set_yticks(range(len(rows)), [_plain(label) for label in labels], fontsize=9)
         panel.set_ylim(len(rows) - 0.5, -0.5)
@@ -203,13 +205,18 @@ def _what(run: AnyRun) -> str:
     )
 
 
-def _bar_panel(panel: Axes, rows: Sequence[Mapping[str, Any]], column: Column) -> None:
+def _bar_panel(
+    panel: Axes, rows: Sequence[Mapping[str, Any]], column: Column, is_claim: Sequence[bool]
+) -> None:
     values = [_number(row.get(column.key), column) for row in rows]
     bounds = [_number(row.get(column.bound_key), column) for row in rows]
     places = np.arange(len(rows))
-    panel.barh(
+    drawn = panel.barh(
         places, np.nan_to_num(values), height=0.62, color=_FILL, edgecolor=_EDGE, linewidth=0.8
     )
+    for bar, is_hollow in zip(drawn, is_claim, strict=True):
+        if is_hollow:
+            bar.set(facecolor="none", edgecolor=_MUTED, linestyle=(0, (3, 2)))
     # bounds may exceed what is drawn only by a bug, which must be seen
     reach = np.nanmax([0.0, *values, *bounds])
     reach = reach if reach > 0 else 1.0

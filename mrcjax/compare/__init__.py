@@ -1,0 +1,10 @@
+"""`compare`: the networks side by side, at equal bandwidth and as the article describes them.
+
+Every number comes out of the specs in `rows/`; the article's figures in `article.toml` are only
+printed beside them.
+"""
+
+from mrcjax.compare.article import Article, load_article
+from mrcjax.compare.comparison import Comparison, compare
+
+__all__ = ["Article", "Comparison", "compare", "load_article"]

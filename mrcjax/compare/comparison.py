@@ -1,0 +1,159 @@
+"""`compare`: run everything, and give it as text, as an archive and as figures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mrcjax import archive
+from mrcjax.archive import Table
+from mrcjax.compare import tables, verdict
+from mrcjax.compare.article import Article, load_article
+from mrcjax.compare.emulation import Results, emulate
+from mrcjax.compare.rows import rows
+from mrcjax.outcome import Outcome
+from mrcjax.report.table import table_text
+
+SUFFIXES = (".png", ".svg")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both tables of the comparison and the runs behind them.
+
+    tables: the parts of table a, then those of table b, in the order to print them. bars: what
+    the two figures draw.
+    """
+
+    equal: list[Results]  # table a
+    described: list[Results]  # table b
+    article: Article
+    tables: dict[str, Table]
+    bars: dict[str, Table]
+    started: datetime
+
+    def text(self) -> str:
+        """Return both tables as they are printed."""
+        return "\n\n".join(table_text(table) for table in self.tables.values())
+
+    def runs(self) -> dict[str, Outcome]:
+        """Every run by its name in the archive."""
+        found: dict[str, Outcome] = {}
+        for results in (*self.equal, *self.described):
+            found |= results.runs()
+        return found
+
+    def write(self, path: str | Path, command: str) -> None:
+        """Write all runs and tables into an archive, which replaces the one that was there."""
+        archive.write(
+            path,
+            self.runs(),
+            command=command,
+            append=False,
+            tables=self.tables,
+            started=self.started,
+        )
+
+    def figures(self, folder: str | Path, command: str = "mrcjax compare") -> list[Path]:
+        """Draw `compare_a` and `compare_b` into a folder, as PNG and SVG; return their paths."""
+        # takes long to import
+        from mrcjax.report import plot
+
+        return [
+            plot.bars(
+                table.rows,
+                Path(folder) / f"compare_{part}{suffix}",
+                "\n".join((*table.notes, f"Made by: {command}")),
+                columns=table.columns,
+                title=table.title,
+                claim="is_claim",
+            )
+            for part, table in self.bars.items()
+            for suffix in SUFFIXES
+        ]
+
+
+def compare(
+    progress: Callable[[str], None] | None = None,
+    *,
+    ranks: int | None = None,
+    article: Article | None = None,
+) -> Comparison:
+    """Emulate all rows of both tables.
+
+    Args:
+        progress: told what is being done, some twice a second.
+        ranks: another number of ranks than the rows have, a multiple of 8.
+        article: other claims to print beside the results.
+    """
+    started = datetime.now(UTC)
+    article = load_article() if article is None else article
+    found = emulate([*rows("a", ranks), *rows("b", ranks)], progress)
+    equal = [results for results in found if results.row.part == "a"]
+    described = [results for results in found if results.row.part == "b"]
+    return Comparison(
+        equal=equal,
+        described=described,
+        article=article,
+        tables=_tables(equal, described, article),
+        bars=_bars(equal, described, article),
+        started=started,
+    )
+
+
+def _tables(equal: list[Results], described: list[Results], article: Article) -> dict[str, Table]:
+    def told(table: Table, title: str, notes: list[str]) -> Table:
+        return replace(table, title=title, notes=[f"- {note}" for note in notes])
+
+    built = "What it is built of, power and price"
+    return {
+        "a-all_reduce": told(
+            tables.all_reduces_a(equal), verdict.headline(equal), verdict.notes_a_all_reduce(equal)
+        ),
+        "a-step": told(
+            tables.steps_a(equal), "(a) The training step, H100", verdict.notes_a_step(equal)
+        ),
+        "a-hardware": told(
+            tables.hardware_a(equal),
+            f"(a) {built}",
+            verdict.notes_a_hardware(equal),
+        ),
+        "b-all_reduce": told(
+            tables.all_reduces_b(described, article),
+            f"{verdict.title_b(article)} The all-reduce of 1 GB:",
+            verdict.notes_b_all_reduce(described),
+        ),
+        "b-step": told(
+            tables.steps_b(described, article),
+            "(b) The training step",
+            verdict.notes_b_step(described),
+        ),
+        "b-run": told(
+            tables.runs_b(described, article),
+            "(b) Throughput and the cost of a run",
+            verdict.notes_b_run(described, article),
+        ),
+        "b-hardware": told(
+            tables.hardware_b(described, article),
+            f"(b) {built}",
+            verdict.notes_b_hardware(described, article),
+        ),
+    }
+
+
+def _bars(equal: list[Results], described: list[Results], article: Article) -> dict[str, Table]:
+    ranks = equal[0].row.spec.network.ranks
+    model = "1 GB all-reduce and LLaMA-70B training"
+    return {
+        "a": replace(
+            tables.bars_a(equal),
+            title=f"At equal injection bandwidth networks are nearly equal: {ranks:,} H100, "
+            "400 Gbit/s each",
+            notes=[f"{model}; buckets direct, lower bounds hold for any algorithm."],
+        ),
+        "b": replace(
+            tables.bars_b(described, article),
+            title=f"As the article describes them: {model}, {ranks:,} GPUs",
+            notes=["Hollow: the article's claim. Power of flat rails: as switched planes."],
+        ),
+    }
