@@ -332,7 +332,7 @@ def _into_port(plan: Plan, head, tail, seconds, free):
 
 def _work(plan: Plan, ends: Ends, k, shift, active):
     """Bytes and seconds of every lane's chunk, seen from the sender and from the receiver."""
-    if ends.egress_seconds is not None:
+    if ends.egress_seconds is not None and ends.ingress_seconds is not None:
         out_bytes = in_bytes = ends.bytes
         out_seconds, in_seconds = ends.egress_seconds, ends.ingress_seconds
     else:

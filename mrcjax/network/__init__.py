@@ -131,14 +131,15 @@ def _add_ports(spec: AnyNetwork, builder: TierBuilder) -> None:
 
 def _add_node_ports(spec: AnyNetwork, builder: TierBuilder) -> None:
     """Scale-up ports; goodput belongs to the network's links only, `node_rate` is what it is."""
-    if spec.node_size == 1:
+    rate = spec.node_bytes_per_s
+    if spec.node_size == 1 or rate is None:
         return
     for way in ("egress", "ingress"):
         builder.add(
             f"node {way}",
             spec.ranks,
             "port",
-            spec.node_bytes_per_s,
+            rate,
             float(spec.node_latency),
             lambda i, way=way: f"rank {i} node {way}",
         )

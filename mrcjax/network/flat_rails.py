@@ -29,7 +29,7 @@ class Crossbar:
 
 
 @pytree
-class DirectWiring:
+class DirectWiring(Crossbar):
     """Hamming graph: port (d, o) of a rank leads to the rank whose digit d is larger by o.
 
     Digit 0 varies fastest. A send that differs in several digits is relayed digit by digit,
