@@ -179,8 +179,13 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
         busbw_bytes_per_s=algbw * _bus_factor(spec),
         wall_s=wall_s,
         warnings=_warnings(case, link_bytes, capacity),
-        seeds={"network": seed for seed in [getattr(spec.network, "seed", None)] if seed is not None},
+        seeds=_seeds(spec),
     )
+
+
+def _seeds(spec: Spec) -> dict[str, int]:
+    seed = getattr(spec.network, "seed", None)
+    return {} if seed is None else {"network": seed}
 
 
 def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:

@@ -17,6 +17,7 @@ from mrcjax.step import TrainingOutcome, network_watts, train
 from mrcjax.training import RunCost, run_cost
 
 ALGORITHMS = ("direct", "ring")
+ALL_REDUCES = (("direct", ""), ("ring", ""), ("direct", "nodes"))  # of table a
 _MOST_THREADS = 4  # XLA compiles outside Python's lock; some compilations use several cores
 
 Progress = Callable[[str], None]
@@ -108,18 +109,22 @@ def _jobs(results: Results) -> list[_Job]:
     row = results.row
     work: dict[str, tuple[bool, Callable[[], None]]] = {}
     if row.part == "a":
+        for algorithm, nodes in ALL_REDUCES:
+            spec = (
+                all_reduce_spec(row.spec, between=algorithm)
+                if nodes
+                else all_reduce_spec(row.spec, algorithm=algorithm)
+            )
+            what = f"{algorithm} all-reduce{' with nodes' if nodes else ''}"
+            work[what] = (
+                _is_long(row.spec, algorithm),
+                partial(_all_reduce, results, (algorithm, nodes), spec),
+            )
         for algorithm in ALGORITHMS:
-            is_long = _is_long(row.spec, algorithm)
-            plain = all_reduce_spec(row.spec, algorithm=algorithm)
-            nodes = all_reduce_spec(row.spec, between=algorithm)
-            work |= {
-                algorithm: (is_long, partial(_all_reduce, results, (algorithm, ""), plain)),
-                f"{algorithm}, nodes": (
-                    is_long,
-                    partial(_all_reduce, results, (algorithm, "nodes"), nodes),
-                ),
-                f"step, {algorithm}": (is_long, partial(_step_by, results, algorithm)),
-            }
+            work[f"{algorithm} step"] = (
+                _is_long(row.spec, algorithm),
+                partial(_step_by, results, algorithm),
+            )
     else:
         is_long = _is_long(row.spec, step_spec(row.spec).collective.algorithm)
         work = {

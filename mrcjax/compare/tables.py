@@ -4,7 +4,7 @@ from typing import Any
 
 from mrcjax.archive import Column, Table
 from mrcjax.compare.article import Article, Claims
-from mrcjax.compare.emulation import ALGORITHMS, Results, passive
+from mrcjax.compare.emulation import ALGORITHMS, ALL_REDUCES, Results, passive
 from mrcjax.compare.rows import GPU_NAMES, GPUS
 from mrcjax.network.inventory import Inventory
 from mrcjax.outcome import Outcome
@@ -14,13 +14,13 @@ Rows = list[dict[str, Any]]
 _MS, _PERCENT, _KW, _MUSD, _MILLION = 1e-3, 0.01, 1e3, 1e6, 1e6
 
 _NETWORK = Column("name", "network")
-_HARDWARE = (
+_COUNTS = (
     Column("switches", "switches"),
-    Column("host_cables", "host cables"),
-    Column("switch_cables", "switch cables"),
-    Column("switches_w", "switches alone", "kW", _KW, digits=3),
-    Column("modules_w", "modules alone", "kW", _KW, digits=3),
-    Column("network_w", "switches + modules", "kW", _KW, digits=3),
+    Column("host_cables", "cables, host"),
+    Column("switch_cables", "cables, other"),
+)
+_POWER_AND_PRICE = (
+    Column("network_w", "power", "kW", _KW, digits=3),
     Column("with_nics_w", "with NICs", "kW", _KW, digits=3),
     Column("network_usd", "price", "M$", _MUSD, digits=3),
     Column("with_nics_usd", "with NICs", "M$", _MUSD, digits=3),
@@ -40,15 +40,14 @@ _NODES = {"": "no nodes", "nodes": "8-GPU nodes"}
 
 
 def all_reduces_a(found: list[Results]) -> Table:
-    """Return the 1 GB all-reduce of every row: by direct and ring, without and with nodes."""
+    """Return the 1 GB all-reduce of every row, without and with nodes."""
     lines = [
         {
             "algorithm": f"{algorithm}, {_NODES[nodes]}",
             "name": results.row.name,
             **_times(results.all_reduces[algorithm, nodes]),
         }
-        for nodes in _NODES
-        for algorithm in ALGORITHMS
+        for algorithm, nodes in ALL_REDUCES
         for results in found
     ]
     columns = (
@@ -93,7 +92,11 @@ def steps_a(found: list[Results]) -> Table:
 def hardware_a(found: list[Results]) -> Table:
     """Return what the networks are built of, their power and price."""
     lines = [{"name": results.row.name, **_hardware(results.inventory)} for results in found]
-    return Table(lines, (_NETWORK, *_HARDWARE))
+    apart = (
+        Column("switches_w", "switches", "kW", _KW, digits=3),
+        Column("modules_w", "modules", "kW", _KW, digits=3),
+    )
+    return Table(lines, (_NETWORK, *_COUNTS, *apart, *_POWER_AND_PRICE))
 
 
 def bars_a(found: list[Results]) -> Table:
@@ -160,16 +163,16 @@ def steps_b(found: list[Results], article: Article) -> Table:
         for gpu in GPUS:
             line |= {f"{key}_{gpu}": value for key, value in _step(results, gpu).items()}
         lines.append(line)
-    columns = [
+    columns = (
         _NETWORK,
         Column("bucket_s_h100", "bucket", "ms", _MS),
         Column("bucket_ratio_h100", "/ bound"),
-        *_by_gpu("exposed_s", "exposed", "ms", _MS),
-        *_by_gpu("step_s", "step", "s", digits=4),
-        Column("article_utilisation", "utilised article", "%", _PERCENT, digits=3),
-        *_by_gpu("utilisation", "utilised", "%", _PERCENT),
-    ]
-    return Table(lines, tuple(columns))
+        *_by_gpu("exposed_s", "exposed,", "ms", _MS),
+        *_by_gpu("step_s", "step,", "s", digits=4),
+        Column("article_utilisation", "utilised, article", "%", _PERCENT, digits=3),
+        *_by_gpu("utilisation", "", "%", _PERCENT),
+    )
+    return Table(lines, columns)
 
 
 def runs_b(found: list[Results], article: Article) -> Table:
@@ -188,12 +191,11 @@ def runs_b(found: list[Results], article: Article) -> Table:
             lines.append(line | name | {f"run_usd_{g}": c.total_usd for g, c in costs.items()})
     columns = (
         _NETWORK,
-        Column("article_tokens_per_s", "tokens/s article", "M/s", _MILLION, digits=3),
-        *_by_gpu("tokens_per_s", "tokens/s", "M/s", _MILLION),
-        *_by_gpu("mfu", "MFU", "%", _PERCENT),
-        *_by_gpu("hours", "run", "h"),
-        Column("article_usd", "run cost article", "M$", _MUSD, digits=3),
-        *_by_gpu("run_usd", "run cost", "M$", _MUSD),
+        Column("article_tokens_per_s", "tokens/s, article", "M/s", _MILLION, digits=3),
+        *_by_gpu("tokens_per_s", "", "M/s", _MILLION),
+        *_by_gpu("mfu", "MFU,", "%", _PERCENT),
+        Column("article_usd", "run cost, article", "M$", _MUSD, digits=3),
+        *_by_gpu("run_usd", "", "M$", _MUSD),
     )
     return Table(lines, columns)
 
@@ -207,7 +209,8 @@ def hardware_b(found: list[Results], article: Article) -> Table:
         if results.row.is_flat:
             materials = passive(results)[0]
             lines.append({"name": _passive_name(results), **said, **_hardware(materials)})
-    return Table(lines, (_NETWORK, Column("article_w", "article", "kW", _KW), *_HARDWARE))
+    claimed = Column("article_w", "power, article", "kW", _KW)
+    return Table(lines, (_NETWORK, *_COUNTS, claimed, *_POWER_AND_PRICE))
 
 
 def bars_b(found: list[Results], article: Article) -> Table:
@@ -222,7 +225,6 @@ def bars_b(found: list[Results], article: Article) -> Table:
                 "is_claim": True,
                 "time_s": claims.all_reduce_s,
                 "utilisation": claims.utilisation,
-                "tokens_per_s": claims.tokens_per_s,
                 "network_w": claims.network_w,
                 "run_usd": claims.run_usd,
             }
@@ -242,7 +244,6 @@ def bars_b(found: list[Results], article: Article) -> Table:
     columns = (
         Column("time_s", "1 GB all-reduce", "ms", _MS, "bound_s"),
         Column("utilisation", "utilisation", "%", _PERCENT, digits=3),
-        Column("tokens_per_s", "tokens/s", "million/s", _MILLION, digits=3),
         Column("network_w", "switches + modules", "kW", _KW, digits=3),
         Column("run_usd", "cost of a run", "M$", _MUSD, digits=3),
     )
@@ -296,7 +297,7 @@ def _hardware(materials: Inventory) -> dict[str, Any]:
 
 def _by_gpu(key: str, title: str, unit: str, scale: float = 1.0, digits: int = 3) -> list[Column]:
     return [
-        Column(f"{key}_{gpu}", f"{title} {GPU_NAMES[gpu]}", unit, scale, digits=digits)
+        Column(f"{key}_{gpu}", f"{title} {GPU_NAMES[gpu]}".strip(), unit, scale, digits=digits)
         for gpu in GPUS
     ]
 

@@ -55,8 +55,8 @@ def notes_a_all_reduce(found: list[Results]) -> list[str]:
         f"{network.ranks:,} H100. {_built(found)}",
         f"{_ends(network)}. Load balancing: {_balancing(found)}.",
         f'"no nodes": all ranks are alike, NVLink is not used. "{network.node_size}-GPU nodes": '
-        "reduce-scatter in the node, all-reduce between nodes by the algorithm named, all-gather "
-        f"in the node, one after the other; NVLink gives {_rate(network.node_bytes_per_s)} per GPU "
+        "reduce-scatter in the node, direct all-reduce between nodes, all-gather in the node, one "
+        f"after the other; NVLink gives {_rate(network.node_bytes_per_s)} per GPU "
         "(what collectives reach; goodput counts for network links only).",
         "The lower bound holds for any algorithm on that network. With nodes it lets NVLink and "
         "network work at the same time, which phases in turn cannot reach.",
@@ -130,8 +130,8 @@ def notes_b_all_reduce(found: list[Results]) -> list[str]:
             notes.append(
                 f"{results.row.name}: links serve chunks in the order of arrival "
                 '(engine.order = "arrival"). The engine\'s usual order, round after round, makes '
-                "chunks wait behind later ones where hashes pile them up, and costs some 2.5 times "
-                "the time here."
+                "chunks wait behind later ones where hashes pile them up, which takes far longer "
+                "here."
             )
         if results.row.key == "flat_rails_20":
             notes.append(
@@ -204,7 +204,10 @@ def notes_b_hardware(found: list[Results], article: Article) -> list[str]:
         _clash_of_flat_hardware(found, article),
         _clash_of_cost(found, article),
     ]
-    return [f"Cannot all be true. {text}" for text in clashes]
+    return [
+        "power: switches and modules; price: switches, modules and cables; both again with NICs.",
+        *(f"Cannot both be true: {text}" for text in clashes),
+    ]
 
 
 def _clash_of_times(found: list[Results], article: Article) -> list[str]:
@@ -218,13 +221,14 @@ def _clash_of_times(found: list[Results], article: Article) -> list[str]:
     nvlink = hardware.link("nvlink5")
     tree_rate = math.fsum(tree.row.spec.network.port_rates)
     return [
-        f"{_ms(article.fat_tree.all_reduce_s)} on a fat tree: without nodes no algorithm takes "
-        f"less than {_ms(_bound_without_nodes(tree.row.spec))} at {_gbit(tree_rate)} per GPU, so "
-        "nodes are implied though not mentioned; with them "
-        f"{_both(tree)} come out here.",
-        f"{_ms(article.mrc.all_reduce_s)} on MRC: {format_rate(needed)} out of every GPU, which is "
-        f"{needed / nvlink.rate_bytes_per_s:.0%} of NVLink 5's line rate or {rails:.1f} rails of "
-        f"400 Gbit/s at {goodput:.0%} goodput. The deployed MRC has "
+        f"{_ms(article.fat_tree.all_reduce_s)} on a fat tree and GPUs without nodes. Without, no "
+        f"algorithm takes less than {_ms(_bound_without_nodes(tree.row.spec))} at "
+        f"{_gbit(tree_rate)} per GPU, so "
+        f"nodes are implied though not mentioned; with them {_both(tree)} come out here.",
+        f"{_ms(article.mrc.all_reduce_s)} on MRC and the MRC that is deployed. The time takes "
+        f"{format_rate(needed)} out of every GPU, "
+        f"{_whole(needed / nvlink.rate_bytes_per_s)} of NVLink 5's line rate or {rails:.1f} rails "
+        f"of 400 Gbit/s at {_percent(goodput)} goodput. The deployed MRC has "
         f"{_gbit(math.fsum(planes.row.spec.network.port_rates))}: at least "
         f"{_ms(_bound_without_nodes(planes.row.spec))} without nodes, {_both(planes)} with them.",
     ]
@@ -235,7 +239,7 @@ def _clash_of_exposure(article: Article) -> str:
     times = [claims.all_reduce_s for claims in article.networks]
     utilisations = _list(_whole(claims.utilisation) for claims in article.networks)
     return (
-        f"Utilisation against all-reduce time: {utilisations} leave {_ratio(shares)} as the time "
+        f"its utilisation and its all-reduce times. {utilisations} leave {_ratio(shares)} as time "
         f"not spent computing, but the all-reduce times are {_ratio(times)}. Only overlap with "
         "computing explains that, and then utilisation says nothing about the all-reduce alone."
     )
@@ -254,8 +258,8 @@ def _clash_of_tokens(found: list[Results], article: Article) -> str:
         for gpu in GPUS
     )
     return (
-        f"Tokens/s against utilisation: while computing, its GPUs would reach {words}. The claims "
-        "fit no H100 in bf16; they fit a GPU about as fast as B200."
+        "its tokens/s with its utilisation and H100. While computing, its GPUs would reach "
+        f"{words}."
     )
 
 
@@ -264,11 +268,11 @@ def _clash_of_power(found: list[Results], article: Article) -> str:
     tree, planes = (_watts(by_key[key]) for key in ("fat_tree", "mrc_planes"))
     said = _more(article.mrc.network_w / article.fat_tree.network_w - 1)
     return (
-        f"Power: {_list(_kw(c.network_w) for c in article.networks)} for fat tree, dragonfly and "
-        f"MRC, MRC {said} than the fat tree. As described, the fat tree takes {_kw(tree)} and MRC "
-        f"planes {_kw(planes)} for switches and modules, {_more(planes / tree - 1)}; at equal rate "
-        "see table (a). Each of the three figures can be met by leaving something out, not all "
-        "three by one rule."
+        f"its three figures of power. {_list(_kw(c.network_w) for c in article.networks)} for fat "
+        f"tree, dragonfly and MRC, MRC {said} than the fat tree. As described, the fat tree takes "
+        f"{_kw(tree)} and MRC planes {_kw(planes)} for switches and modules, "
+        f"{_more(planes / tree - 1)}; at equal rate see table (a). Each of the three figures can be "
+        "met by leaving something out, not all three by one rule."
     )
 
 
@@ -279,7 +283,7 @@ def _clash_of_flat_hardware(found: list[Results], article: Article) -> str:
     assert usd is not None
     assert planes_w is not None
     return (
-        f"{_ms(article.mrc.all_reduce_s)} and {_kw(article.mrc.network_w)}: with switches, the "
+        f"{_ms(article.mrc.all_reduce_s)} and {_kw(article.mrc.network_w)}. With switches, the "
         f"{results.row.spec.network.ports} rails that reach the time take {_kw(_watts(results))} "
         f"and, with NICs, {usd / 1e6:.3g} M$ "
         f"({usd / results.row.spec.network.ranks / 1e3:.3g} k$ per GPU). Only passive planes come "
@@ -294,7 +298,7 @@ def _clash_of_cost(found: list[Results], article: Article) -> str:
     tree, mrc = article.fat_tree, article.mrc
     faster = mrc.tokens_per_s / tree.tokens_per_s
     return (
-        f"Cost of a run: {tokens:.2g} tokens at its own tokens/s make "
+        f"its tokens/s and its cost of a run. {tokens:.2g} tokens at its own tokens/s make "
         f"{_list(f'{h / 1e3:,.0f}' for h in hours)} thousand GPU-hours, so "
         f"{_list(f'{rate:.2f}' for rate in rates)} $ per GPU-hour: the dearest network with the "
         f"cheapest hour. At the fat tree's hourly price MRC comes to "
@@ -368,7 +372,7 @@ def _ends(network: Network) -> str:
     latency, ends = network.port_latencies[0], float(network.endpoint_latency)
     one, three = ends + 2 * latency, ends + 4 * latency
     return (
-        f"Payload gets {network.goodput:.0%} of a network link; latency is "
+        f"Payload gets {_percent(network.goodput)} of a network link; latency is "
         f"{format_seconds(latency)} per link and {format_seconds(ends)} in the end points, so "
         f"{format_seconds(one)} through one switch and {format_seconds(three)} through three"
     )
@@ -396,7 +400,7 @@ def _shared_links(found: list[Results]) -> str:
     if not shared:
         return "Every link serves its chunks one by one."
     return (
-        f"On {' and '.join(shared)} many chunks of a round share a link without order; each may "
+        f"On {_list(shared)} many chunks of a round share a link without order; each may "
         "be off by that link's work of a round, which the warnings of the archived runs state."
     )
 
@@ -461,4 +465,4 @@ def _ratio(values: Sequence[float]) -> str:
 
 def _list(words) -> str:
     *first, last = list(words)
-    return f"{', '.join(first)} and {last}"
+    return f"{', '.join(first)} and {last}" if first else last

@@ -20,7 +20,7 @@ PASSES = 1000  # of the fixed point; each settles at least the earliest open que
 
 def first_come(
     links: tuple[jax.Array, ...],
-    loops: bool,
+    together: tuple[tuple[int, ...], ...],
     heads: jax.Array,
     tails: jax.Array,
     sent: jax.Array,
@@ -33,9 +33,10 @@ def first_come(
     """Take all sends of a phase through `links`, one entry per hop; the last is no part of a loop.
 
     links, heads, tails (behind the sender's port), sent (bytes), order (ties go to the smaller):
-    (sends,). free, capacity, latency: (links + 1,), the last entry stands for "no link". `loops`
-    says that the hops before the last share links. Returns tails (sends,), free, and the bytes of
-    the hops before the last on every link. With `loops` there is no reverse-mode derivative.
+    (sends,). free, capacity, latency: (links + 1,), the last entry stands for "no link". `together`
+    groups the hops before the last that share links, () = none do. Returns tails (sends,), free,
+    and the bytes of the hops before the last on every link. Where hops share links there is no
+    reverse-mode derivative.
     """
 
     def hop(at: tuple[jax.Array, jax.Array], what, link, key, free) -> Any:
@@ -45,8 +46,8 @@ def first_come(
     *inner, last = links
     at = (heads, tails)
     work = jnp.zeros_like(free)
-    if loops:
-        at, free, work = _settle(hop, inner, at, sent, order, free)
+    if together:
+        at, free, work = _settle(hop, inner, together, at, sent, order, free)
     else:
         for link in inner:
             at, free, more = hop(at, sent, link, order, free)
@@ -55,26 +56,38 @@ def first_come(
     return at[1], free, work
 
 
-def _settle(hop: Callable, inner: list[jax.Array], start, sent, order, free):
-    """Repeat all hops together until no time changes.
+def _settle(hop: Callable, inner: list[jax.Array], together, start, sent, order, free):
+    """Repeat all hops, those that share links together, until no time changes.
 
     A chunk's place in a queue depends on earlier arrivals only, so each pass makes at least the
-    earliest unsettled one final.
+    earliest unsettled one final; most passes settle a whole front of them.
     """
-    hops, size = len(inner), sent.size
-    links, what, key = jnp.concatenate(inner), jnp.tile(sent, hops), jnp.tile(order, hops)
 
-    def once(at):
-        out, freed, work = hop(at, what, links, key, free)
-        into = tuple(jnp.concatenate([s, x[:-size]]) for s, x in zip(start, out, strict=True))
-        return into, (tuple(x[-size:] for x in out), freed, work)
+    def once(outs):
+        """All groups in turn; outs[h]: (head, tail) behind hop h, from this pass or the last."""
+        outs, freed, work = list(outs), free, jnp.zeros_like(free)
+        for group in together:
+            into = [start if h == 0 else outs[h - 1] for h in group]
+            at = tuple(jnp.concatenate(x) for x in zip(*into, strict=True))
+            what, key = (jnp.tile(x, len(group)) for x in (sent, order))
+            out, now_free, load = hop(
+                at, what, jnp.concatenate([inner[h] for h in group]), key, free
+            )
+            freed, work = jnp.maximum(freed, now_free), work + load
+            heads, tails = (jnp.split(x, len(group)) for x in out)
+            for h, head, tail in zip(group, heads, tails, strict=True):
+                outs[h] = (head, tail)
+        return outs, freed, work
 
     def unsettled(carry):
         passes, before, now = carry
-        changed = (before[0] != now[0]).any() | (before[1] != now[1]).any()
-        return changed & (passes < PASSES)
+        changed = [
+            (b != n).any() for b, n in zip(*map(jax.tree.leaves, (before, now)), strict=True)
+        ]
+        return jnp.any(jnp.stack(changed)) & (passes < PASSES)
 
-    first = tuple(jnp.tile(s, hops) for s in start)
+    first = [start] * len(inner)
     carry = (jnp.zeros((), jnp.int32), first, once(first)[0])
     *_, settled = jax.lax.while_loop(unsettled, lambda c: (c[0] + 1, c[2], once(c[2])[0]), carry)
-    return once(settled)[1]
+    outs, freed, work = once(settled)
+    return outs[-1], freed, work

@@ -1,5 +1,7 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 
@@ -31,38 +33,86 @@ def emulate(
     by_ports: dict[str, ports.Ports] = {}
     by_paths: paths.Lanes | None = None
     arrivals: list[jax.Array] = []
-    for phase in schedule.phases:
+    for phase, repeats in _runs_of_alike(schedule.phases):
         entry = _entry(phase, arrivals, network.ranks, dtype)
-        with jax.named_scope(phase.name.replace(" ", "_")):
-            if phase.rounds == 0:
-                arrivals.append(entry)
-                continue
-            if bound_to_ports(phase, network):
-                here = by_ports.get(phase.domain)
-                if here is None:
-                    here = _new_ports(phase, network, params.late_s)
-                here, fabric_free, arrived, sent = ports.run_phase(
-                    params, network, schedule, config, phase, here, fabric_free, entry
+        if phase.rounds == 0:
+            arrivals.extend([entry] * repeats)
+            continue
+        if bound_to_ports(phase, network):
+            here = by_ports.get(phase.domain) or _new_ports(phase, network, params.late_s)
+            start = (here, fabric_free)
+        else:
+            start = by_paths or _new_lanes(phase, network, params.late_s)
+
+        def once(carry, _, phase=phase):
+            clocks, entry, finish, link_bytes = carry
+            with jax.named_scope(phase.name.replace(" ", "_")):
+                clocks, arrived, left, sent = _emulate_phase(
+                    params, network, schedule, config, phase, clocks, entry
                 )
-                by_ports[phase.domain] = here
-                left = here.lane_free
-            else:
-                if by_paths is None:
-                    by_paths = _new_lanes(phase, network, params.late_s)
-                rule = ports.inner_rule(network, phase, config)
-                by_paths, arrived, sent = paths.run_phase(
-                    params, network, schedule, config, phase, by_paths, entry, rule
-                )
-                left = by_paths.lane_free
-        # What a phase starts from is there too: data that only the rank itself holds is not sent.
-        arrivals.append(later(arrived, entry))
-        link_bytes = link_bytes + sent
-        finish = later(later(latest(arrived), latest(left)), finish)
+            finish = later(later(latest(arrived), latest(left)), finish)
+            # What a phase starts from is there too: data only the rank itself holds is not sent.
+            arrived = later(arrived, entry)
+            carry = (clocks, _scoped(phase, arrived), finish, link_bytes + sent)
+            return carry, arrived
+
+        carry = (start, entry, finish, link_bytes)
+        if repeats == 1:
+            carry, arrived = once(carry, None)
+            arrivals.append(arrived)
+        else:
+            carry, every = jax.lax.scan(once, carry, length=repeats)
+            arrivals.extend(every)
+        clocks, _, finish, link_bytes = carry
+        if bound_to_ports(phase, network):
+            by_ports[phase.domain], fabric_free = clocks
+        else:
+            by_paths = clocks
     return Times(
         time_s=latest(finish),
         finish_s=finish,
         link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
     )
+
+
+def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
+    """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
+    if bound_to_ports(phase, network):
+        here, fabric_free, arrived, sent = ports.run_phase(
+            params, network, schedule, config, phase, *clocks, entry
+        )
+        return (here, fabric_free), arrived, here.lane_free, sent
+    rule = ports.inner_rule(network, phase, config)
+    lanes, arrived, sent = paths.run_phase(
+        params, network, schedule, config, phase, clocks, entry, rule
+    )
+    return lanes, arrived, lanes.lane_free, sent
+
+
+def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:
+    """Phases, with how many alike follow each other that each need the one before.
+
+    These share one piece of code: the two halves of most all-reduces are alike.
+    """
+    runs: list[tuple[Phase, int]] = []
+    for index, phase in enumerate(phases):
+        follows = runs and phase.after == index - 1
+        if follows and _plain(phase) == _plain(runs[-1][0]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((phase, 1))
+    return runs
+
+
+def _plain(phase: Phase) -> Phase:
+    return replace(phase, name="", after=-1)
+
+
+def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
+    """What a next phase of the same lanes may start from, (lanes, ranks)."""
+    if phase.after_scope == "lane":
+        return arrived
+    return jnp.broadcast_to(latest(arrived), arrived.shape)
 
 
 def bound_to_ports(phase: Phase, network: Network) -> bool:
@@ -77,9 +127,7 @@ def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Ar
     if phase.after < 0:
         return jnp.full(shape, NEVER, dtype)
     before = arrivals[phase.after]
-    if phase.after_scope == "lane":
-        return before
-    return jnp.broadcast_to(latest(before), shape)
+    return before if phase.after_scope == "lane" else jnp.broadcast_to(latest(before), shape)
 
 
 def _new_ports(phase: Phase, network: Network, late_s: jax.Array) -> ports.Ports:

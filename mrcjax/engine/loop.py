@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-STRIDE = 64  # rounds between two looks at whether the rounds repeat
+STRIDE = 64  # rounds that are looked at together
 SAME = 1e-13  # relative to the clock: when two growths count as one common value
 
 Step = Callable[[jax.Array, Any, Any], Any]
@@ -20,11 +20,11 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
 
     state: (clocks, tallies): pytrees of arrays; clocks are times, tallies grow by what a round
     adds. `repeats` says that a round's map does not depend on its number: then, once every clock
-    in use grew by one common value in a round, the rounds that are left do the same, and are
-    added at once. Under differentiation all rounds run, as a scan in blocks of about the square
-    root of their number whose inside is computed again in the reverse pass.
+    in use grew by one common value over a stride of rounds, the strides that are left do the same,
+    and are added at once. Under differentiation all rounds run, as a scan in blocks of about the
+    square root of their number whose inside is computed again in the reverse pass.
     """
-    if not repeats or rounds <= STRIDE + 1:
+    if not repeats or rounds <= 2 * STRIDE:
         return jax.lax.fori_loop(0, rounds, lambda k, s: step(k, s, operands), state)
 
     start = state[0]
@@ -33,20 +33,19 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
         return carry[0] < rounds
 
     def advance(carry):
-        done, state = carry
-        stride = jnp.minimum(STRIDE, rounds - done - 1)
-        state = jax.lax.fori_loop(done, done + stride, lambda k, s: step(k, s, operands), state)
-        after = step(done + stride, state, operands)
-        left = rounds - done - stride - 1
-        steady, growth = _common_growth(start, state[0], after[0])
-        skipped = jax.tree.map(
-            lambda old, new: jnp.where(new == old, new, new + left * growth), state[0], after[0]
-        )
-        tallies = jax.tree.map(lambda old, new: new + left * (new - old), state[1], after[1])
-        state = jax.tree.map(
-            lambda jumped, plain: jnp.where(steady, jumped, plain), (skipped, tallies), after
-        )
-        return jnp.where(steady, rounds, done + stride + 1), state
+        done, before = carry
+        stride = jnp.minimum(STRIDE, rounds - done)
+        after = jax.lax.fori_loop(done, done + stride, lambda k, s: step(k, s, operands), before)
+        left = rounds - done - stride
+        steady, growth = _common_growth(start, before[0], after[0])
+        skips = jnp.where(steady & (stride == STRIDE), left // STRIDE, 0)
+
+        def skip(old, new):
+            return jnp.where((skips == 0) | (new == old), new, new + skips * growth)
+
+        clocks = jax.tree.map(skip, before[0], after[0])
+        tallies = jax.tree.map(lambda old, new: new + skips * (new - old), before[1], after[1])
+        return done + stride + skips * STRIDE, (clocks, tallies)
 
     return jax.lax.while_loop(unfinished, advance, (jnp.zeros((), jnp.int32), state))[1]
 

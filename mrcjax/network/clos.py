@@ -20,7 +20,7 @@ class ClosFabric:
     j mod aggs of its pod), so that parallel cables are spread evenly.
     """
 
-    loops: ClassVar[bool] = False
+    together: ClassVar[tuple[tuple[int, ...], ...]] = ()
 
     leaf_of_port: jax.Array  # (ports, ranks) int32, leaf within the port's plane
     seed: jax.Array  # () uint32

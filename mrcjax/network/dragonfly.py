@@ -20,7 +20,7 @@ class DragonflyFabric:
     parallel cables of a pair of groups as another; else one cable of the pair is taken by hash.
     """
 
-    loops: ClassVar[bool] = True
+    together: ClassVar[tuple[tuple[int, ...], ...]] = ((0, 2), (1,))
 
     router_of_rank: jax.Array  # (ranks,) int32
     port_of_cable: jax.Array  # (groups - 1, most cables) int32, global port of cable t to offset o

@@ -13,7 +13,7 @@ from mrcjax.pytree import pytree, static
 class Crossbar:
     """A non-blocking plane: nothing between the sender's and the receiver's port."""
 
-    loops: ClassVar[bool] = False
+    together: ClassVar[tuple[tuple[int, ...], ...]] = ()
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array

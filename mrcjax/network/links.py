@@ -28,10 +28,11 @@ class LinkTier:
 class Fabric(Protocol):
     """What lies between the sender's and the receiver's port.
 
-    `loops`: a link may be an earlier hop of one send and a later hop of another.
+    `together` groups the inner hops that share links, where any do: a link that is the first hop
+    of one send and the third of another.
     """
 
-    loops: ClassVar[bool]
+    together: ClassVar[tuple[tuple[int, ...], ...]]
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
