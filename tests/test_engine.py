@@ -4,6 +4,8 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from runs import (
@@ -21,6 +23,7 @@ from runs import (
 )
 
 from mrcjax.collective import closed_form
+from mrcjax.engine import loop
 
 # Sums of up to 2,000 float64 rounds; a missing latency would be 1e-6 or more.
 EXACT = 1e-9
@@ -302,15 +305,15 @@ ECMP_TREE = {"kind": "fat_tree", "radix": 32, "link_rate": "50 GB/s", "load_bala
 @pytest.mark.parametrize(
     ("network", "collective", "fault"),
     [
-        (flat(100, 2, ["50 GB/s", "20 GB/s"]), all_reduce("ring"), {}),
-        (flat(100), RING, SLOW),
-        (flat(100), RING, {"links": [{"match": "rank 5 egress *", "rate": 0.999}]}),
-        (flat(100), all_reduce("ring"), LATE),
+        (flat(260, 2, ["50 GB/s", "20 GB/s"]), all_reduce("ring"), {}),
+        (flat(260), RING, SLOW),
+        (flat(260), RING, {"links": [{"match": "rank 5 egress *", "rate": 0.999}]}),
+        (flat(260), all_reduce("ring"), LATE),
         # Nothing to send: behind the late rank one rank moves a round, which looks like steps.
-        (flat(100), all_reduce("ring", "0 B"), LATE),
-        (flat(100, channels=2), RING, SLOW),
-        ({**ECMP_TREE, "ranks": 100}, RING, SLOW),
-        slow(flat(100, node_size=4, node_rate="200 GB/s"), {**RING, "kind": "all_gather"}, LATE),
+        (flat(260), all_reduce("ring", "0 B"), LATE),
+        (flat(260, channels=2), RING, SLOW),
+        ({**ECMP_TREE, "ranks": 260}, RING, SLOW),
+        slow(flat(260, node_size=4, node_rate="200 GB/s"), {**RING, "kind": "all_gather"}, LATE),
         slow(flat(512), all_reduce("ring"), SLOW),
         slow({**ECMP_TREE, "ranks": 400}, RING, LATE),
     ],
@@ -325,9 +328,29 @@ def test_fast_forward_changes_nothing(network, collective, fault):
 
 
 def test_fast_forward_with_random_links():
-    case = case_of(flat(100), RING)
+    case = case_of(flat(260), RING)
     plain = replace(case, config=replace(case.config, fast_forward=False))
     for seed in range(3):
         params = with_random_numbers(case, seed)
         on, off = times_of(case, params), times_of(plain, params)
         np.testing.assert_allclose(on.finish_s, off.finish_s, rtol=1e-11)
+
+
+def test_fast_forward_skips_what_repeats_and_nothing_else():
+    """Three clocks: the slowest drives the others once its lead has worn off."""
+    ran = []
+
+    def step(k, state, gain):
+        jax.debug.callback(lambda k: ran.append(int(k)), k)
+        (clocks,), count = state
+        own, before = clocks + gain, jnp.roll(clocks, 1) + gain.max()
+        return (jnp.maximum(own, before),), count + 1
+
+    start = ((jnp.asarray([5.0, 0.0, 0.0]),), jnp.zeros(()))
+    gain = jnp.asarray([1.0, 1.5, 0.5])
+    skipped = loop.run_rounds(step, 1000, True, start, gain)
+    jax.effects_barrier()
+    assert len(ran) < 400
+    plain = loop.run_rounds(step, 1000, False, start, gain)
+    np.testing.assert_allclose(skipped[0][0], plain[0][0], rtol=1e-12)
+    assert skipped[1] == plain[1] == 1000

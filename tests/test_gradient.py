@@ -144,7 +144,7 @@ def test_a_slow_port_is_what_time_depends_on():
 
 def test_reverse_mode_through_skipped_rounds():
     """Fast-forward has no part in a derivative: more rounds than it looks at, on and off."""
-    case = case_of(flat(100), {**SCATTER, "algorithm": "ring"})
+    case = case_of(flat(260), {**SCATTER, "algorithm": "ring"})
     params = with_random_numbers(case, 5)
 
     def gradient(fast_forward):

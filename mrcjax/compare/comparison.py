@@ -60,18 +60,20 @@ class Comparison:
         # takes long to import
         from mrcjax.report import plot
 
-        return [
+        drawn: list[Path] = []
+        for part, table in self.bars.items():
+            paths = [Path(folder) / f"compare_{part}{suffix}" for suffix in SUFFIXES]
             plot.bars(
                 table.rows,
-                Path(folder) / f"compare_{part}{suffix}",
+                paths[0],
                 "\n".join((*table.notes, f"Made by: {command}")),
                 columns=table.columns,
                 title=table.title,
                 claim="is_claim",
+                also=paths[1:],
             )
-            for part, table in self.bars.items()
-            for suffix in SUFFIXES
-        ]
+            drawn += paths
+        return drawn
 
 
 def compare(

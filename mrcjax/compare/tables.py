@@ -16,8 +16,7 @@ _MS, _PERCENT, _KW, _MUSD, _MILLION = 1e-3, 0.01, 1e3, 1e6, 1e6
 _NETWORK = Column("name", "network")
 _COUNTS = (
     Column("switches", "switches"),
-    Column("host_cables", "cables, host"),
-    Column("switch_cables", "cables, other"),
+    Column("cables", "cables"),
 )
 _POWER_AND_PRICE = (
     Column("network_w", "power", "kW", _KW, digits=3),
@@ -284,8 +283,7 @@ def _step(results: Results, key: str) -> dict[str, Any]:
 def _hardware(materials: Inventory) -> dict[str, Any]:
     return {
         "switches": materials.switches,
-        "host_cables": materials.host_cables,
-        "switch_cables": materials.switch_cables,
+        "cables": materials.cables,
         "switches_w": materials.watts.get("switches"),
         "modules_w": materials.watts.get("modules"),
         "network_w": materials.watts_without_nics,

@@ -190,8 +190,22 @@ def _gain(found: list[Results], article: Article) -> list[str]:
         f"this fat tree, {rate:.3g} times by rate ({_gbit(rates[0])} against {_gbit(rates[1])} per "
         f"GPU) and {faster / rate:.3g} times by load balancing and algorithm; tokens/s {gains}, "
         f"where the article says {_signed(article.throughput_gain)}. Table (a) shows that a fat "
-        "tree with ideal load balancing gets the same as MRC planes at the same rate."
+        "tree with ideal load balancing gets the same as MRC planes at the same rate.",
+        _order(found, article),
     ]
+
+
+def _order(found: list[Results], article: Article) -> str:
+    """Compare the article's order of fat tree and dragonfly with what came out."""
+    by_key = {r.row.key: r for r in found}
+    tree_s, dragonfly_s = (by_key[key].steps["h100"].t_rs_s for key in ("fat_tree", "dragonfly"))
+    tree, dragonfly = article.fat_tree.tokens_per_s, article.dragonfly.tokens_per_s
+    agrees = (dragonfly_s < tree_s) == (dragonfly > tree)
+    return (
+        f"Fat tree and dragonfly: a bucket takes {_ms(tree_s)} and {_ms(dragonfly_s)}, which "
+        f"{'agrees with' if agrees else 'is not'} the article's order of the two. Here hashing "
+        "decides, not hops."
+    )
 
 
 def notes_b_hardware(found: list[Results], article: Article) -> list[str]:
@@ -271,8 +285,8 @@ def _clash_of_power(found: list[Results], article: Article) -> str:
         f"its three figures of power. {_list(_kw(c.network_w) for c in article.networks)} for fat "
         f"tree, dragonfly and MRC, MRC {said} than the fat tree. As described, the fat tree takes "
         f"{_kw(tree)} and MRC planes {_kw(planes)} for switches and modules, "
-        f"{_more(planes / tree - 1)}; at equal rate see table (a). Each of the three figures can be "
-        "met by leaving something out, not all three by one rule."
+        f"{_more(planes / tree - 1)}; at equal rate see table (a). Each of the three figures can "
+        "be met by leaving something out, not all three by one rule."
     )
 
 
@@ -292,13 +306,14 @@ def _clash_of_flat_hardware(found: list[Results], article: Article) -> str:
 
 
 def _clash_of_cost(found: list[Results], article: Article) -> str:
-    tokens = _training(found[0].row.spec).run_tokens
+    training = _training(found[0].row.spec)
+    tokens = training.run_tokens
     hours = [tokens / c.tokens_per_s / 3600 * article.ranks for c in article.networks]
     rates = [c.run_usd / h for c, h in zip(article.networks, hours, strict=True)]
     tree, mrc = article.fat_tree, article.mrc
     faster = mrc.tokens_per_s / tree.tokens_per_s
     return (
-        f"its tokens/s and its cost of a run. {tokens:.2g} tokens at its own tokens/s make "
+        f"its tokens/s and its cost of a run. {_tokens(training)} at its own tokens/s make "
         f"{_list(f'{h / 1e3:,.0f}' for h in hours)} thousand GPU-hours, so "
         f"{_list(f'{rate:.2f}' for rate in rates)} $ per GPU-hour: the dearest network with the "
         f"cheapest hour. At the fat tree's hourly price MRC comes to "
@@ -413,11 +428,15 @@ def _conventions(training: TrainingSpec) -> str:
     full, counted = (flops_per_token(training, way) for way in ("full", "parameters"))
     return (
         f"MFU counts attention in full ({full / 1e9:.4g} GFLOP a token; by 6 x parameters it is "
-        f"{counted / full:.3g} times that). A run has {training.run_tokens:.2g} tokens and costs "
+        f"{counted / full:.3g} times that). A run has {_tokens(training)} and costs "
         "GPU-hours, network and electricity; the network is written off over "
         f"{training.network_life_hours:,.0f} h, electricity is "
         f"{training.electricity_usd_per_kwh:.2f} $/kWh at PUE {training.pue:g}."
     )
+
+
+def _tokens(training: TrainingSpec) -> str:
+    return f"{training.run_tokens / 1e12:.3g} trillion tokens"
 
 
 def _gbit(bytes_per_s: float) -> str:
