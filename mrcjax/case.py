@@ -3,6 +3,7 @@
 import fnmatch
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -10,6 +11,7 @@ from mrcjax import collective, network
 from mrcjax.collective import Program
 from mrcjax.engine import Config, Params
 from mrcjax.engine.arrival import MOST_SENDS
+from mrcjax.engine.chunk import bound_to_ports
 from mrcjax.engine.ports import in_arrival_order
 from mrcjax.network import Wiring
 from mrcjax.spec import LinkFault, Spec, SpecError
@@ -43,7 +45,7 @@ def build(spec: Spec) -> Case:
     switches on and the library leaves alone.
     """
     dtype = jnp.dtype(spec.engine.precision)
-    if jnp.zeros((), dtype).dtype != dtype:
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise SpecError(
             'engine.precision: "float64" needs JAX\'s 64-bit mode; call '
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
@@ -90,7 +92,8 @@ def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndar
 def _refuse_too_many_sends(here: network.Network, program: Program, config: Config) -> None:
     for phase in program.schedule.phases:
         sends = phase.rounds * phase.lanes * here.ranks
-        if in_arrival_order(here, phase, config) and sends > MOST_SENDS:
+        at_once = bound_to_ports(phase, here) and in_arrival_order(here, phase, config)
+        if at_once and sends > MOST_SENDS:
             raise SpecError(
                 f'engine.order: "arrival" holds all sends of a phase at once, but "{phase.name}" '
                 f'has {sends:,} and the most is {MOST_SENDS:,}; use order = "auto" or fewer ranks'

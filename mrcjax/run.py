@@ -16,6 +16,7 @@ from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, Params, Times, emulate
 from mrcjax.engine.chunk import bound_to_ports
 from mrcjax.engine.ports import in_arrival_order, inner_rule
+from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network import Network
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import Spec, SpecError
@@ -231,8 +232,7 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
         if in_arrival_order(network, phase, case.config):
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
-    few = phase.lanes * network.ranks < 4096 or case.config.order == "exact"
-    outer = "sort" if few else "share"
+    outer = rule_of_many(phase.lanes * network.ranks, case.config.order)
     return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
 
 

@@ -1,4 +1,4 @@
-"""Is a plain alpha-beta ring a credible baseline? Emulate the 1 GiB row of SimAI's measured table."""
+"""Is a plain alpha-beta ring a credible baseline? Emulate SimAI's measured 1 GiB row."""
 
 from pathlib import Path
 

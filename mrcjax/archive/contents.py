@@ -53,7 +53,7 @@ def load(path: str | Path) -> Archive:
     Raises:
         ArchiveError: there is no such file, or it is damaged, newer, or not an archive.
     """
-    target = Path(path)
+    target = Path(path).expanduser()
     with opened(target) as file:
         columns = {scalar.key: read(file[scalar.key]) for scalar in SCALARS}
         names = [str(name) for name in read(file["run"])]
