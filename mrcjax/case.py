@@ -11,8 +11,7 @@ from mrcjax import collective, network
 from mrcjax.collective import Program
 from mrcjax.engine import Config, Params
 from mrcjax.engine.arrival import MOST_SENDS
-from mrcjax.engine.chunk import bound_to_ports
-from mrcjax.engine.ports import in_arrival_order
+from mrcjax.engine.plan import bound_to_ports, in_arrival_order
 from mrcjax.network import Wiring
 from mrcjax.spec import LinkFault, Spec, SpecError
 

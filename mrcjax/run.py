@@ -14,8 +14,7 @@ from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, Params, Times, emulate
-from mrcjax.engine.chunk import bound_to_ports
-from mrcjax.engine.ports import in_arrival_order, inner_rule
+from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network import Network
 from mrcjax.outcome import Binding, Outcome, Tier

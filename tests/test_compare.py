@@ -272,6 +272,7 @@ def test_full_comparison_is_in_the_expected_ranges():
     steps = {row["name"]: row for row in cells(found, "b-step")}
     assert 0.98 < steps["MRC planes"]["utilisation_h100"] < 0.99
     assert 0.93 < steps["MRC planes"]["utilisation_b200"] < 0.96
-    assert 0.995 <= steps["flat rails 20"]["utilisation_b200"] < 0.999
+    # nothing but the optimiser's 10 ms beside 2.02 s of computing
+    assert 0.9945 < steps["flat rails 20"]["utilisation_b200"] < 0.9955
     assert 1.5 < steps["fat tree"]["bucket_ratio_h100"] < 2.25
     assert "near-equality is the expected" in found.text().splitlines()[0]

@@ -203,8 +203,8 @@ def _order(found: list[Results], article: Article) -> str:
     agrees = (dragonfly_s < tree_s) == (dragonfly > tree)
     return (
         f"Fat tree and dragonfly: a bucket takes {_ms(tree_s)} and {_ms(dragonfly_s)}, which "
-        f"{'agrees with' if agrees else 'is not'} the article's order of the two. Here hashing "
-        "decides, not hops."
+        f"{'agrees with' if agrees else 'is not'} the article's order of the two. Hashing decides, "
+        "not hops: with ideal load balancing, in table (a), they differ by little."
     )
 
 

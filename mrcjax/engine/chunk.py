@@ -1,6 +1,7 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine import paths, ports
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
+from mrcjax.engine.plan import bound_to_ports
 from mrcjax.network.links import Network
 
 NEVER = -jnp.inf
@@ -27,33 +29,28 @@ def emulate(
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
     dtype = params.capacity_bytes_per_s.dtype
-    none = jnp.zeros((network.num_links + 1,), dtype)
-    fabric_free, link_bytes = none.at[-1].set(NEVER), none
+    link_bytes = jnp.zeros((network.num_links + 1,), dtype)
     finish = params.late_s
-    by_ports: dict[str, ports.Ports] = {}
-    by_paths: paths.Lanes | None = None
+    clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
     arrivals: list[jax.Array] = []
     for phase, repeats in _runs_of_alike(schedule.phases):
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        if bound_to_ports(phase, network):
-            here = by_ports.get(phase.domain) or _new_ports(phase, network, params.late_s)
-            start = (here, fabric_free)
-        else:
-            start = by_paths or _new_lanes(phase, network, params.late_s)
+        where = phase.domain if bound_to_ports(phase, network) else "paths"
+        start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
 
         def once(carry, _, phase=phase):
-            clocks, entry, finish, link_bytes = carry
+            here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
-                clocks, arrived, left, sent = _emulate_phase(
-                    params, network, schedule, config, phase, clocks, entry
+                here, arrived, left, sent = _emulate_phase(
+                    params, network, schedule, config, phase, here, entry
                 )
             finish = later(later(latest(arrived), latest(left)), finish)
             # What a phase starts from is there too: data only the rank itself holds is not sent.
             arrived = later(arrived, entry)
-            carry = (clocks, _scoped(phase, arrived), finish, link_bytes + sent)
+            carry = (here, _scoped(phase, arrived), finish, link_bytes + sent)
             return carry, arrived
 
         carry = (start, entry, finish, link_bytes)
@@ -63,11 +60,7 @@ def emulate(
         else:
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
-        clocks, _, finish, link_bytes = carry
-        if bound_to_ports(phase, network):
-            by_ports[phase.domain], fabric_free = clocks
-        else:
-            by_paths = clocks
+        clocks[where], _, finish, link_bytes = carry
     return Times(
         time_s=latest(finish),
         finish_s=finish,
@@ -77,15 +70,12 @@ def emulate(
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
+    inputs = (params, network, schedule, config, phase)
     if bound_to_ports(phase, network):
-        here, fabric_free, arrived, sent = ports.run_phase(
-            params, network, schedule, config, phase, *clocks, entry
-        )
+        here, fabric_free = clocks
+        here, fabric_free, arrived, sent = ports.run_phase(*inputs, here, fabric_free, entry)
         return (here, fabric_free), arrived, here.lane_free, sent
-    rule = ports.inner_rule(network, phase, config)
-    lanes, arrived, sent = paths.run_phase(
-        params, network, schedule, config, phase, clocks, entry, rule
-    )
+    lanes, arrived, sent = paths.run_phase(*inputs, clocks, entry)
     return lanes, arrived, lanes.lane_free, sent
 
 
@@ -115,12 +105,6 @@ def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
     return jnp.broadcast_to(latest(arrived), arrived.shape)
 
 
-def bound_to_ports(phase: Phase, network: Network) -> bool:
-    """Whether every lane keeps to its own port and every send to one kind of link."""
-    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
-    return plain and (phase.domain == "node" or (phase.domain == "network" and not network.wired))
-
-
 def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Array:
     """When the data of a phase's first sends is there, (lanes, ranks)."""
     shape = (phase.lanes, ranks)
@@ -130,22 +114,15 @@ def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Ar
     return before if phase.after_scope == "lane" else jnp.broadcast_to(latest(before), shape)
 
 
-def _new_ports(phase: Phase, network: Network, late_s: jax.Array) -> ports.Ports:
+def _new_clocks(phase: Phase, network: Network, late_s: jax.Array) -> Any:
+    """Clocks before the first phase: links free, lanes when their rank joins."""
+    links = jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER)
+    if not bound_to_ports(phase, network):
+        shape = (phase.lanes, network.ranks)
+        reducers = jnp.zeros(shape, late_s.dtype)
+        return paths.Lanes(jnp.broadcast_to(late_s, shape), links, reducers)
     num = 1 if phase.domain == "node" else network.ports
-    lanes = -(-phase.lanes // num) * num
+    shape = (-(-phase.lanes // num) * num, network.ranks)
     idle = jnp.zeros((num, network.ranks), late_s.dtype)
-    return ports.Ports(
-        lane_free=jnp.broadcast_to(late_s, (lanes, network.ranks)),
-        egress_free=idle,
-        ingress_free=idle,
-        reducer_free=jnp.zeros((lanes, network.ranks), late_s.dtype),
-    )
-
-
-def _new_lanes(phase: Phase, network: Network, late_s: jax.Array) -> paths.Lanes:
-    shape = (phase.lanes, network.ranks)
-    return paths.Lanes(
-        lane_free=jnp.broadcast_to(late_s, shape),
-        link_free=jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER),
-        reducer_free=jnp.zeros(shape, late_s.dtype),
-    )
+    reducers = jnp.zeros(shape, late_s.dtype)
+    return ports.Ports(jnp.broadcast_to(late_s, shape), idle, idle, reducers), links

@@ -14,6 +14,7 @@ from mrcjax.collective.schedule import Phase, Schedule, owners, path_links, peer
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
+from mrcjax.engine.plan import inner_rule
 from mrcjax.engine.sharing import queue, rule_of_many, share
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
@@ -36,7 +37,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PathPlan:
     """Static choices of one phase."""
 
     phase: Phase
@@ -65,7 +66,6 @@ def run_phase(
     phase: Phase,
     lanes: Lanes,
     entry: jax.Array,
-    inner_rule: str,
 ) -> tuple[Lanes, jax.Array, jax.Array]:
     """Emulate one phase.
 
@@ -73,10 +73,10 @@ def run_phase(
     (lanes, ranks), -inf where a lane got nothing, and the bytes put on every link (links + 1,).
     """
     sends = phase.lanes * network.ranks
-    plan = Plan(
+    plan = PathPlan(
         phase,
         ports_rule=rule_of_many(sends, config.order),
-        inner_rule=inner_rule,
+        inner_rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
     )
     fixed = phase.table < 0 and phase.offsets < 0 and phase.per_round == 0
@@ -106,7 +106,7 @@ def _links(network: Network, phase: Phase, dst: jax.Array) -> tuple[jax.Array, .
     return path_links(network, phase, src, dst)
 
 
-def _round(plan: Plan, k: jax.Array, state, operands: Operands):
+def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     """One round: all hops of all sends, then the arrivals at the receivers."""
     (lanes, arrived), link_bytes = state
     params, network, phase = operands.params, operands.network, plan.phase
@@ -149,7 +149,7 @@ def _round(plan: Plan, k: jax.Array, state, operands: Operands):
     return (Lanes(lane_free, free, reducer_free), arrived), link_bytes
 
 
-def _data_ready(plan: Plan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:
+def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:
     """When the data of each lane's send is there, (lanes, ranks)."""
     phase = plan.phase
     if phase.table >= 0:

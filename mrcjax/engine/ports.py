@@ -5,23 +5,22 @@ of the senders. The receiver's port is seen from the receiver: values move there
 and no hop at either end needs a sort or a scatter.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Phase, Schedule, peers
+from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.arrival import first_come
+from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move, segment_max
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.sharing import queue, rule_of_many, share, slots
+from mrcjax.engine.plan import Plan, in_arrival_order, inner_rule
+from mrcjax.engine.sharing import queue, slots
 from mrcjax.engine.spread import spread
 from mrcjax.network.links import Network
-from mrcjax.pytree import pytree, static
-
-NEVER = -jnp.inf
+from mrcjax.pytree import pytree
 
 
 @pytree
@@ -58,39 +57,6 @@ class Ends:
     reduction_bytes_per_s: jax.Array | None
 
 
-@pytree
-class Inside:
-    """What the hops between the ports need: the fabric and the numbers of its links."""
-
-    network: Network
-    schedule: Schedule
-    capacity: jax.Array  # (links + 1,)
-    latency: jax.Array  # (links + 1,)
-    even: jax.Array  # () bool, all links between the ports have one latency
-    links: tuple[jax.Array, ...] | None  # of every inner hop, where all rounds use the same
-    sends: jax.Array | None  # indices of the sends that cross the fabric, where known; padded
-    enabled: bool = static()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Static choices of one phase on one set of ports."""
-
-    phase: Phase
-    ports: int
-    ranks: int
-    per_port: int  # lanes of a port
-    rule: str  # of inner hops: "share" | "sort"
-    store_and_forward: bool
-    masked: bool  # some lanes may be idle
-    brief: bool  # arrivals follow from the last ingress end and the latest tail
-
-    @property
-    def lanes(self) -> int:
-        """Lanes, idle ones that fill up the last port included."""
-        return self.per_port * self.ports
-
-
 def run_phase(
     params: Params,
     network: Network,
@@ -108,7 +74,7 @@ def run_phase(
     bytes put on every link (links + 1,).
     """
     num_ports, ranks = ports.ingress_free.shape
-    inside = phase.domain == "network" and len(_inner_links(network, schedule, phase, 0)) > 0
+    inside = phase.domain == "network" and len(inner_links(network, schedule, phase, 0)) > 0
     reduces = phase.reduces and params.reduction_bytes_per_s is not None
     plan = Plan(
         phase=phase,
@@ -128,7 +94,7 @@ def run_phase(
         ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
     equal = ends.egress_seconds is not None
     fixed = phase.per_round == 0
-    hops = _inside(params, network, schedule, phase, inside, fixed)
+    hops = inside_of(params, network, schedule, phase, inside, fixed)
     dtype = params.capacity_bytes_per_s.dtype
     never = jnp.full((plan.lanes, ranks), NEVER, dtype)
     entry = jnp.concatenate([entry, never[phase.lanes :]]) if plan.masked else entry
@@ -158,24 +124,6 @@ def run_phase(
     return ports, fabric_free, arrivals[: phase.lanes], link_bytes
 
 
-def inner_rule(network: Network, phase: Phase, config: Config) -> str:
-    """How chunks share the links between ports; trunks and sprayed paths are never queues."""
-    kinds = {tier.sharing for tier in network.tiers} - {"port"}
-    if kinds & {"trunk", "spray"}:
-        return "share"
-    return rule_of_many(phase.lanes * network.ranks, config.order)
-
-
-def in_arrival_order(network: Network, phase: Phase, config: Config) -> bool:
-    """Whether a phase's links serve whoever comes first instead of round after round."""
-    return (
-        config.order == "arrival"
-        and phase.domain == "network"
-        and phase.needs == "own"
-        and any(tier.sharing == "cable" for tier in network.tiers)
-    )
-
-
 def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     """One round: out of the sender's port, through the fabric, into the receiver's port."""
     (ports, ready, fabric_free), (link_bytes, port_bytes) = state
@@ -192,7 +140,7 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     if hops.enabled:
         with jax.named_scope("fabric"):
             sent = jnp.broadcast_to(out_bytes, head.shape)
-            head, tail, fabric_free, work = _cross(plan, hops, k, head, tail, sent, fabric_free)
+            head, tail, fabric_free, work = cross(plan, hops, k, head, tail, sent, fabric_free)
             link_bytes = link_bytes + work
     with jax.named_scope("ingress"):
         head, tail = move(head, shift, phase.layout), move(tail, shift, phase.layout)
@@ -267,7 +215,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
 
     rounds = jnp.arange(phase.rounds)
     ports, (heads, tails, sent, used) = jax.lax.scan(leave, ports, rounds)
-    ends_of_sends = jax.vmap(partial(_send_ends, network, hops.schedule, phase))(rounds)
+    ends_of_sends = jax.vmap(partial(send_ends, network, hops.schedule, phase))(rounds)
     src, dst, port, lane_of_send = (x.reshape(-1) for x in ends_of_sends)
     heads, tails, sent = heads.reshape(-1), tails.reshape(-1), sent.reshape(-1)
     tier = network.tier("ingress")
@@ -352,92 +300,6 @@ def _work(plan: Plan, ends: Ends, k, shift, active):
     return tuple(jnp.where(active, x, 0.0) for x in (out_bytes, in_bytes, out_seconds, in_seconds))
 
 
-def _inside(
-    params: Params, network: Network, schedule: Schedule, phase: Phase, inside: bool, fixed: bool
-) -> Inside:
-    between = [t for t in network.tiers if t.sharing != "port"]
-    latency = jnp.concatenate(
-        [params.latency_s[t.first : t.first + t.count] for t in between] or [jnp.zeros((1,))]
-    )
-    links = sends = None
-    if inside and fixed:
-        ends = _send_ends(network, schedule, phase, 0)
-        if phase.crossing >= 0:
-            crosses = network.fabric.crosses(*ends[:3])
-            (sends,) = jnp.nonzero(crosses, size=phase.crossing, fill_value=crosses.size)
-            ends = tuple(end.at[sends].get(mode="fill", fill_value=0) for end in ends)
-        links = network.fabric.inner(*ends)
-        if sends is not None:
-            known = sends < phase.lanes * network.ranks
-            links = tuple(jnp.where(known, link, network.no_link) for link in links)
-    return Inside(
-        network,
-        schedule,
-        _with_dummy(params.capacity_bytes_per_s, 1.0),
-        _with_dummy(params.latency_s, 0.0),
-        latency.max() == latency.min(),
-        links,
-        sends,
-        enabled=inside,
-    )
-
-
-def _cross(plan: Plan, hops: Inside, k, head, tail, sent, free):
-    """All hops between the ports; of sends that cross none the times stay as they are."""
-    shape = (plan.phase.lanes, plan.ranks)
-    every = (head[: shape[0]].reshape(-1), tail[: shape[0]].reshape(-1))
-    sent = sent[: shape[0]].reshape(-1)
-    rank = jnp.tile(jnp.arange(plan.ranks), shape[0])
-    links = hops.links
-    if links is None:
-        links = _inner_links(hops.network, hops.schedule, plan.phase, k)
-    if plan.masked and hops.sends is None:
-        links = tuple(jnp.where(every[0] > NEVER, link, hops.network.no_link) for link in links)
-    if hops.sends is None:
-        head_now, tail_now = every
-    else:
-        at = hops.sends
-        head_now, tail_now, sent, rank = (
-            x.at[at].get(mode="fill", fill_value=0) for x in (*every, sent, rank)
-        )
-    total = jnp.zeros_like(free)
-    for link in links:
-        numbers = (free, hops.capacity, hops.latency)
-        if plan.rule == "share":
-            head_now, tail_now, free, work = share(
-                head_now, tail_now, sent, link, *numbers, hops.even
-            )
-        else:
-            head_now, tail_now, free, work = queue(head_now, tail_now, sent, link, rank, *numbers)
-        if plan.store_and_forward:
-            head_now = tail_now
-        total = total + work
-    if hops.sends is not None:
-        head_now = every[0].at[hops.sends].set(head_now, mode="drop", unique_indices=True)
-        tail_now = every[1].at[hops.sends].set(tail_now, mode="drop", unique_indices=True)
-    head, tail = (
-        jnp.concatenate([now.reshape(shape), old[shape[0] :]])
-        for now, old in ((head_now, head), (tail_now, tail))
-    )
-    return head, tail, free, total
-
-
-def _inner_links(network: Network, schedule: Schedule, phase: Phase, k) -> tuple[jax.Array, ...]:
-    """Links of the inner hops of a round's sends, each (sends,) or (paths, sends)."""
-    return network.fabric.inner(*_send_ends(network, schedule, phase, k))
-
-
-def _send_ends(network: Network, schedule: Schedule, phase: Phase, k) -> tuple[jax.Array, ...]:
-    """Sender, receiver, port and lane of a round's sends, flat over (lanes, ranks)."""
-    dst, _ = peers(phase, schedule, network, k)
-    shape = (phase.lanes, network.ranks)
-    src = jnp.broadcast_to(jnp.arange(network.ranks, dtype=jnp.int32), shape).reshape(-1)
-    lane = jnp.arange(phase.lanes, dtype=jnp.int32)[:, None]
-    lane = jnp.broadcast_to(lane, shape).reshape(-1)
-    dst = jnp.broadcast_to(dst, shape).reshape(-1).astype(jnp.int32)
-    return src, dst, lane % network.ports, lane
-
-
 def _ends(params: Params, network: Network, plan: Plan) -> Ends:
     prefix = "node " if plan.phase.domain == "node" else ""
 
@@ -497,7 +359,3 @@ def _add_port_bytes(network: Network, plan: Plan, ends: Ends, link_bytes, port_b
         per_port = lanes.reshape(plan.per_port, plan.ports, plan.ranks).sum(axis=0)
         link_bytes = link_bytes.at[tier.first : tier.first + tier.count].add(per_port.reshape(-1))
     return link_bytes
-
-
-def _with_dummy(values: jax.Array, value: float) -> jax.Array:
-    return jnp.concatenate([values, jnp.full((1,), value, values.dtype)])

@@ -1,0 +1,51 @@
+"""Which way a phase is taken: chosen from shapes and names alone, before anything is traced."""
+
+from dataclasses import dataclass
+
+from mrcjax.collective.schedule import Phase
+from mrcjax.engine.params import Config
+from mrcjax.engine.sharing import rule_of_many
+from mrcjax.network.links import Network
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Static choices of one phase on one set of ports."""
+
+    phase: Phase
+    ports: int
+    ranks: int
+    per_port: int  # lanes of a port
+    rule: str  # of inner hops: "share" | "sort"
+    store_and_forward: bool
+    masked: bool  # some lanes may be idle
+    brief: bool  # arrivals follow from the last ingress end and the latest tail
+
+    @property
+    def lanes(self) -> int:
+        """Lanes, idle ones that fill up the last port included."""
+        return self.per_port * self.ports
+
+
+def bound_to_ports(phase: Phase, network: Network) -> bool:
+    """Whether every lane keeps to its own port and every send to one kind of link."""
+    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
+    return plain and (phase.domain == "node" or (phase.domain == "network" and not network.wired))
+
+
+def inner_rule(network: Network, phase: Phase, config: Config) -> str:
+    """How chunks share the links between ports; trunks and sprayed paths are never queues."""
+    kinds = {tier.sharing for tier in network.tiers} - {"port"}
+    if kinds & {"trunk", "spray"}:
+        return "share"
+    return rule_of_many(phase.lanes * network.ranks, config.order)
+
+
+def in_arrival_order(network: Network, phase: Phase, config: Config) -> bool:
+    """Whether a phase's links serve whoever comes first instead of round after round."""
+    return (
+        config.order == "arrival"
+        and phase.domain == "network"
+        and phase.needs == "own"
+        and any(tier.sharing == "cable" for tier in network.tiers)
+    )
