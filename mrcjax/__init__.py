@@ -38,8 +38,6 @@ Importing `mrcjax` is quick: JAX is imported when a name that needs it is first 
 '''
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,10 +45,10 @@ if TYPE_CHECKING:
     from mrcjax.bound import lower_bounds
     from mrcjax.case import Case, build
     from mrcjax.collective import table_schedule
-    from mrcjax.compare import compare
+    from mrcjax.comparison import compare
+    from mrcjax.emulation import run
     from mrcjax.engine import Config, Params, Times, emulate
     from mrcjax.outcome import Outcome
-    from mrcjax.run import run
     from mrcjax.spec import Spec, SpecError, load_spec
     from mrcjax.step import train
 
@@ -85,12 +83,12 @@ _MODULE_OF_NAME = {
     "SpecError": "spec",
     "Times": "engine",
     "build": "case",
-    "compare": "compare",
+    "compare": "comparison",
     "emulate": "engine",
     "load": "archive",
     "load_spec": "spec",
     "lower_bounds": "bound",
-    "run": "run",
+    "run": "emulation",
     "table_schedule": "collective",
     "train": "step",
     "write": "archive",
@@ -106,17 +104,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """The package, whose names `run` and `compare` are functions although they are modules too.
-
-    An import of `mrcjax.run` ends with putting the module into the package under that name.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _MODULE_OF_NAME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -207,7 +207,7 @@ def compare_command(
 
     archive.check_writable(out)
     _prepare_jax()
-    from mrcjax.compare import compare
+    from mrcjax.comparison import compare
 
     comparison = _at_once(lambda: compare(progress=_progress, ranks=ranks), "comparing")
     comparison.write(out, command)
@@ -222,7 +222,7 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
     _prepare_jax()
     from mrcjax.bound import lower_bounds
     from mrcjax.case import build
-    from mrcjax.run import precision
+    from mrcjax.emulation import precision
 
     def bounds() -> tuple[int, dict[str, float]]:
         with precision(asked.engine.precision):
@@ -360,7 +360,7 @@ def _target(asked: "Spec", out: Path | None) -> Path | None:
 
 
 def _emulated(asked: "Spec") -> "tuple[Outcome, TrainingOutcome | None]":
-    from mrcjax.run import run
+    from mrcjax.emulation import run
 
     if asked.training is None:
         return run(asked), None

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from mrcjax import training
+from mrcjax.emulation import run
 from mrcjax.network.inventory import Inventory, inventory
 from mrcjax.outcome import Outcome
-from mrcjax.run import run
 from mrcjax.spec import Spec, SpecError
 from mrcjax.training import Bucket, Buckets, RunCost, TrainingStep
 from mrcjax.units import Bytes

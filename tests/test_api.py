@@ -53,7 +53,7 @@ def test_import_is_light_and_leaves_global_precision_alone():
 import sys, mrcjax
 assert "jax" not in sys.modules
 assert not {"numpy", "h5py"} & set(sys.modules)
-import mrcjax.run, mrcjax.step
+import mrcjax.emulation, mrcjax.step
 outcome = mrcjax.run(mrcjax.load_spec('''
 [network]
 kind = "flat_rails"

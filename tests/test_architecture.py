@@ -23,9 +23,9 @@ CHAIN = [
     {"engine"},
     {"case", "outcome"},
     {"bound", "training", "archive"},
-    {"run", "report"},
+    {"emulation", "report"},
     {"step"},
-    {"compare"},
+    {"comparison"},
     {"cli"},
     {"__main__"},
 ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mrcjax.bound import lower_bounds
 from mrcjax.case import build
-from mrcjax.run import run
+from mrcjax.emulation import run
 from mrcjax.spec import load_spec
 
 GB = 1e9

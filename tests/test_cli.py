@@ -541,7 +541,7 @@ def test_killed_compare_leaves_the_archive_as_it_was(call, spec_file, tmp_path):
 
 
 def test_compare_is_wired(call, tmp_path, monkeypatch):
-    module = importlib.import_module("mrcjax.compare")
+    module = importlib.import_module("mrcjax.comparison")
     did = []
 
     class Compared:

@@ -11,9 +11,9 @@ import pytest
 
 from mrcjax.archive import Table, load, write
 from mrcjax.bound import lower_bounds
-from mrcjax.compare import Comparison, compare, load_article
-from mrcjax.compare.emulation import emulate
-from mrcjax.compare.rows import GPUS, rows
+from mrcjax.comparison import Comparison, compare, load_article
+from mrcjax.comparison.emulation import emulate
+from mrcjax.comparison.rows import GPUS, rows
 from mrcjax.engine import Times
 from mrcjax.report.table import archive_text
 from mrcjax.spec import Spec, load_spec
@@ -24,7 +24,7 @@ EMULATED = ("time_s", "bucket_s", "exposed_s", "step_s", "utilisation", "mfu", "
 
 def quick_compare(monkeypatch: pytest.MonkeyPatch, slower: float = 1.25, **args) -> Comparison:
     """Compare with times that are the lower bounds times `slower`, without compiling anything."""
-    module = sys.modules["mrcjax.run"]
+    module = sys.modules["mrcjax.emulation"]
     bound_s: dict[int, float] = {}
 
     def build(spec: Spec):
@@ -124,7 +124,7 @@ def test_first_line_says_so_where_they_differ(comparison):
     slow = comparison.equal[0].all_reduces["direct", ""]
     comparison.equal[0].all_reduces["direct", ""] = replace(slow, time_s=1.5 * slow.time_s)
     try:
-        from mrcjax.compare.verdict import headline
+        from mrcjax.comparison.verdict import headline
 
         assert "yet the networks differ by 50 %" in headline(comparison.equal)
     finally:
@@ -178,7 +178,7 @@ def test_article_figures_change_no_emulated_figure(monkeypatch, comparison):
 
 
 def test_specs_take_one_figure_of_the_article():
-    folder = Path(sys.modules["mrcjax.compare"].__file__ or "").parent / "rows"
+    folder = Path(sys.modules["mrcjax.comparison"].__file__ or "").parent / "rows"
     for path in folder.glob("*.toml"):
         text = path.read_text()
         assert load_spec(text).network.ranks == 1024

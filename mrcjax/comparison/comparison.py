@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mrcjax import archive
 from mrcjax.archive import Table
-from mrcjax.compare import tables, verdict
-from mrcjax.compare.article import Article, load_article
-from mrcjax.compare.emulation import Results, emulate
-from mrcjax.compare.rows import rows
+from mrcjax.comparison import tables, verdict
+from mrcjax.comparison.article import Article, load_article
+from mrcjax.comparison.emulation import Results, emulate
+from mrcjax.comparison.rows import rows
 from mrcjax.outcome import Outcome
 from mrcjax.report.table import table_text
 

@@ -45,7 +45,7 @@ class Article:
 def load_article(text: str | None = None) -> Article:
     """Read the claims; without a text, those that come with the package."""
     if text is None:
-        file = resources.files("mrcjax.compare").joinpath("article.toml")
+        file = resources.files("mrcjax.comparison").joinpath("article.toml")
         text = file.read_text(encoding="utf-8")
     raw = tomllib.loads(text)
     return Article(

@@ -54,7 +54,7 @@ class Row:
 
 def rows(part: str, ranks: int | None = None) -> list[Row]:
     """Return the rows of table "a" or "b", with another number of ranks if given."""
-    folder = resources.files("mrcjax.compare").joinpath("rows")
+    folder = resources.files("mrcjax.comparison").joinpath("rows")
     more = () if ranks is None else (f"network.ranks={ranks}",)
     gpus = GPUS if part == "b" else GPUS[:1]
     found = []

@@ -3,9 +3,9 @@
 from typing import Any
 
 from mrcjax.archive import Column, Table
-from mrcjax.compare.article import Article, Claims
-from mrcjax.compare.emulation import ALGORITHMS, ALL_REDUCES, Results, passive
-from mrcjax.compare.rows import GPU_NAMES, GPUS
+from mrcjax.comparison.article import Article, Claims
+from mrcjax.comparison.emulation import ALGORITHMS, ALL_REDUCES, Results, passive
+from mrcjax.comparison.rows import GPU_NAMES, GPUS
 from mrcjax.network.inventory import Inventory
 from mrcjax.outcome import Outcome
 

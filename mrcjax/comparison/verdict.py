@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from mrcjax import hardware
 from mrcjax.bound import lower_bounds
 from mrcjax.case import build
-from mrcjax.compare.article import Article
-from mrcjax.compare.emulation import ALGORITHMS, Results, passive
-from mrcjax.compare.rows import GPU_NAMES, GPUS, all_reduce_spec
+from mrcjax.comparison.article import Article
+from mrcjax.comparison.emulation import ALGORITHMS, Results, passive
+from mrcjax.comparison.rows import GPU_NAMES, GPUS, all_reduce_spec
+from mrcjax.emulation import precision
 from mrcjax.outcome import Outcome
-from mrcjax.run import precision
 from mrcjax.spec import Dragonfly, FatTree, MrcPlanes, Network, Spec, TrainingSpec
 from mrcjax.training import flops_per_token
 from mrcjax.units import format_bytes, format_rate, format_seconds

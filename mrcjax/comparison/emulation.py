@@ -8,10 +8,10 @@ from functools import partial
 
 import msgspec
 
-from mrcjax.compare.rows import Row, all_reduce_spec, step_spec
+from mrcjax.comparison.rows import Row, all_reduce_spec, step_spec
+from mrcjax.emulation import run
 from mrcjax.network.inventory import Inventory, inventory
 from mrcjax.outcome import Outcome
-from mrcjax.run import run
 from mrcjax.spec import FlatRails, Spec
 from mrcjax.step import TrainingOutcome, network_watts, train
 from mrcjax.training import RunCost, run_cost

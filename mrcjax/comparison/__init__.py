@@ -4,7 +4,7 @@ Every number comes out of the specs in `rows/`; the article's figures in `articl
 printed beside them.
 """
 
-from mrcjax.compare.article import Article, load_article
-from mrcjax.compare.comparison import Comparison, compare
+from mrcjax.comparison.article import Article, load_article
+from mrcjax.comparison.comparison import Comparison, compare
 
 __all__ = ["Article", "Comparison", "compare", "load_article"]
