@@ -56,14 +56,17 @@ def build(spec: Spec) -> Case:
     for fault in spec.faults.late:
         late[fault.rank] = float(fault.by)
     reduction = spec.network.reduction_rate
-    params = Params(
-        capacity_bytes_per_s=jnp.asarray(capacity, dtype),
-        latency_s=jnp.asarray(latency, dtype),
-        late_s=jnp.asarray(late, dtype),
-        chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
-        endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
-        reduction_bytes_per_s=None if reduction is None else jnp.asarray(float(reduction), dtype),
-    )
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused with the result
+        params = Params(
+            capacity_bytes_per_s=jnp.asarray(capacity, dtype),
+            latency_s=jnp.asarray(latency, dtype),
+            late_s=jnp.asarray(late, dtype),
+            chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
+            endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
+            reduction_bytes_per_s=None
+            if reduction is None
+            else jnp.asarray(float(reduction), dtype),
+        )
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
     return Case(spec, wiring, program, params, config)

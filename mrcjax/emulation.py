@@ -149,6 +149,11 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
     link_bytes = np.asarray(times.link_bytes, np.float64)
     capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
     _refuse_needed_but_down(case, link_bytes, capacity)
+    if not np.isfinite(time_s):
+        raise SpecError(
+            f"engine.precision: the completion time is {time_s} in {spec.engine.precision}, out of "
+            "the range of its numbers; use smaller sizes and times, or float64"
+        )
     bounds = lower_bounds(case)
     kind = max(bounds, key=lambda name: bounds[name])
     busy = np.divide(link_bytes, capacity, out=np.zeros_like(link_bytes), where=link_bytes > 0)
@@ -173,7 +178,7 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
         bounds_s=bounds,
         lower_bound_s=bounds[kind],
         bound_kind=kind,
-        schedule_bound_s=float(busy.max(initial=0.0)),
+        schedule_bound_s=max(float(busy.max(initial=0.0)), bounds[kind]),
         binding=_binding(case, time_s, busy),
         algbw_bytes_per_s=algbw,
         busbw_bytes_per_s=algbw * _bus_factor(spec),

@@ -54,7 +54,7 @@ class Outcome:
     bounds_s: dict[str, float]
     lower_bound_s: float
     bound_kind: str
-    schedule_bound_s: float  # of this schedule: the busiest link's bytes over its capacity
+    schedule_bound_s: float  # of this schedule: also the busiest link's bytes over its capacity
     binding: Binding
     algbw_bytes_per_s: float
     busbw_bytes_per_s: float

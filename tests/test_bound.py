@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mrcjax.bound import lower_bounds
 from mrcjax.case import build
 from mrcjax.emulation import run
-from mrcjax.spec import load_spec
+from mrcjax.spec import SpecError, load_spec
 
 GB = 1e9
 
@@ -164,6 +164,14 @@ def test_no_result_is_below_its_bound(text):
     assert math.isfinite(outcome.time_s)
     assert outcome.time_s >= outcome.lower_bound_s * (1 - 1e-12)
     assert outcome.time_s >= outcome.schedule_bound_s * (1 - 1e-12)
+    assert outcome.schedule_bound_s >= outcome.lower_bound_s
+
+
+def test_what_float32_cannot_hold_is_refused():
+    text = f"[network]\n{RAILS}\n[collective]\nkind='all_reduce'\nsize='1e300 B'"
+    assert math.isfinite(run(load_spec(text)).time_s)
+    with pytest.raises(SpecError, match="float32.*use smaller sizes"):
+        run(load_spec(text + "\n[engine]\nprecision='float32'"))
 
 
 def test_the_comparison_can_fail():

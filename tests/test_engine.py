@@ -22,8 +22,10 @@ from runs import (
     with_table,
 )
 
+import mrcjax
+from mrcjax import emulation
 from mrcjax.collective import closed_form
-from mrcjax.engine import loop
+from mrcjax.engine import loop, plan
 
 # Sums of up to 2,000 float64 rounds; a missing latency would be 1e-6 or more.
 EXACT = 1e-9
@@ -354,3 +356,23 @@ def test_fast_forward_skips_what_repeats_and_nothing_else():
     plain = loop.run_rounds(step, 1000, False, start, gain)
     np.testing.assert_allclose(skipped[0][0], plain[0][0], rtol=1e-12)
     assert skipped[1] == plain[1] == 1000
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "ring"])
+def test_many_lanes_of_a_port_are_sorted_with_the_same_result(algorithm, monkeypatch):
+    # Up to eight lanes of a port are ordered by comparing pairs, more by the general path.
+    text = (
+        '[network]\nkind = "flat_rails"\nranks = 6\nrails = 2\nrail_rate = ["50 GB/s", "30 GB/s"]\n'
+        f'channels = 6\n[collective]\nkind = "all_reduce"\nalgorithm = "{algorithm}"\n'
+        'size = "1 MB"\n[faults]\nlate = [{ rank = 2, by = "7 us" }]\n'
+    )
+    pairwise = mrcjax.run(mrcjax.load_spec(text))
+    monkeypatch.setattr(plan, "MOST_SLOTS", 2)
+    jax.clear_caches()
+    emulation._compiled.clear()
+    by_sorting = mrcjax.run(mrcjax.load_spec(text))
+    emulation._compiled.clear()
+    jax.clear_caches()
+    assert {tier.rule for tier in pairwise.tiers} == {"slots(3)"}
+    assert {tier.rule for tier in by_sorting.tiers} == {"sort"}
+    np.testing.assert_allclose(by_sorting.finish_s, pairwise.finish_s, rtol=1e-9)

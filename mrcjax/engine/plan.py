@@ -7,6 +7,8 @@ from mrcjax.engine.params import Config
 from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network.links import Network
 
+MOST_SLOTS = 8  # lanes of a port that are ordered by comparing all pairs; more are sorted
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -30,7 +32,10 @@ class Plan:
 def bound_to_ports(phase: Phase, network: Network) -> bool:
     """Whether every lane keeps to its own port and every send to one kind of link."""
     plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
-    return plain and (phase.domain == "node" or (phase.domain == "network" and not network.wired))
+    num_ports = 1 if phase.domain == "node" else network.ports
+    few = -(-phase.lanes // num_ports) <= MOST_SLOTS
+    at_ports = phase.domain == "node" or (phase.domain == "network" and not network.wired)
+    return plain and few and at_ports
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:

@@ -29,21 +29,13 @@ def slots(
         start = later(head[0], free)
         end = start + seconds[0]
         return start[None], later(end, tail[0])[None], end
-    m = head.shape[0]
-    index = jnp.arange(m).reshape(-1, *([1] * free.ndim))
-    ends = []
-    for j in range(m):
-        before = (head < head[j]) | ((head == head[j]) & (index <= j))
-        served = jnp.where(before, seconds, 0.0)
-        upto = served.sum(axis=0)
-        # Work served from chunk i on, up to and with j: all before j less all before i.
-        behind = []
-        for i in range(m):
-            earlier = (head < head[i]) | ((head == head[i]) & (index < i))
-            rest = upto - jnp.where(earlier & before, seconds, 0.0).sum(axis=0)
-            behind.append(jnp.where(before[i], head[i] + rest, -jnp.inf))
-        ends.append(later(free + upto, latest(jnp.stack(behind))))
-    end = jnp.stack(ends)
+    index = jnp.arange(head.shape[0]).reshape(-1, *([1] * free.ndim))
+    one, other = index[:, None], index[None]
+    first = (head[:, None] < head[None]) | ((head[:, None] == head[None]) & (one < other))
+    ahead = jnp.where(first, seconds[:, None], 0.0).sum(axis=0)
+    # The link worked without a break from some chunk up to this one, or since it was free.
+    since = jnp.where(first | (one == other), (head - ahead)[:, None], -jnp.inf)
+    end = later(jnp.broadcast_to(free, head.shape), latest(since)) + ahead + seconds
     return end - seconds, later(end, tail), later(latest(end), free)
 
 
