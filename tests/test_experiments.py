@@ -1,0 +1,26 @@
+"""What the experiments claim in their READMEs."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+
+
+def test_a_plain_ring_stays_within_15_percent_of_simai():
+    simai = runpy.run_path(str(EXPERIMENTS / "simai_ring" / "run.py"))
+    emulated = simai["emulated"]()
+    assert emulated.keys() == simai["MEASURED"].keys()
+    for ranks, measured in simai["MEASURED"].items():
+        assert emulated[ranks] == pytest.approx(measured, rel=0.15), ranks
+
+
+def test_the_benchmark_names_its_cases_and_prints_units():
+    benchmark = runpy.run_path(str(EXPERIMENTS / "benchmark" / "run.py"))
+    names = benchmark["cases"]()
+    assert "direct 16384 x 8 float64" in names
+    assert "gradient direct 16384 x 8 float64" in names
+    row = {"case": "x", "sends": 1, "compile_s": 1.0, "run_s": 1.0, "sends_per_s": 1.0}
+    row |= {"peak_memory_bytes": 1, "completion_ms": 1.0}
+    assert "peak, MB" in benchmark["table"]([row])
