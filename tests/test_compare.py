@@ -63,7 +63,7 @@ def cells(comparison: Comparison, table: str) -> list[dict]:
 
 def test_every_network_stands_in_every_table(comparison):
     networks = {"fat tree", "dragonfly", "flat rails", "MRC planes"}
-    for name, per_network in (("a-all_reduce", 3), ("a-step", 2), ("a-hardware", 1)):
+    for name, per_network in (("a-all_reduce", 2), ("a-step", 2), ("a-hardware", 1)):
         count = Counter(row["name"] for row in cells(comparison, name))
         assert count == dict.fromkeys(networks, per_network)
     described = {"fat tree", "dragonfly", "flat rails 8", "flat rails 20", "MRC planes"}
@@ -247,9 +247,8 @@ def test_full_comparison_is_in_the_expected_ranges():
     found = compare()
     for row in cells(found, "a-all_reduce"):
         low, high = {
-            "direct, no nodes": (40, 44),
-            "ring, no nodes": (46, 56),
-            "direct, 8-GPU nodes": (9, 11),
+            "direct": (40, 44),
+            "ring": (46, 56),
         }[row["algorithm"]]
         assert low < row["time_s"] / MS < high, row
         assert row["ratio"] >= 1

@@ -17,7 +17,7 @@ from mrcjax.step import TrainingOutcome, network_watts, train
 from mrcjax.training import RunCost, run_cost
 
 ALGORITHMS = ("direct", "ring")
-ALL_REDUCES = (("direct", ""), ("ring", ""), ("direct", "nodes"))  # of table a
+ALL_REDUCES = ("direct", "ring")  # of table a, over all ranks without nodes
 _MOST_THREADS = 4  # XLA compiles outside Python's lock; some compilations use several cores
 
 Progress = Callable[[str], None]
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 class Results:
     """All runs of one row.
 
-    all_reduces: table a: by (algorithm, "" | "nodes"); table b: by (GPU, "").
+    all_reduces: table a: by (algorithm, ""); table b: by (GPU, "").
     steps: table a: by algorithm of the buckets; table b: by GPU.
     """
 
@@ -109,16 +109,11 @@ def _jobs(results: Results) -> list[_Job]:
     row = results.row
     work: dict[str, tuple[bool, Callable[[], None]]] = {}
     if row.part == "a":
-        for algorithm, nodes in ALL_REDUCES:
-            spec = (
-                all_reduce_spec(row.spec, between=algorithm)
-                if nodes
-                else all_reduce_spec(row.spec, algorithm=algorithm)
-            )
-            what = f"{algorithm} all-reduce{' with nodes' if nodes else ''}"
-            work[what] = (
+        for algorithm in ALL_REDUCES:
+            spec = all_reduce_spec(row.spec, algorithm=algorithm)
+            work[f"{algorithm} all-reduce"] = (
                 _is_long(row.spec, algorithm),
-                partial(_all_reduce, results, (algorithm, nodes), spec),
+                partial(_all_reduce, results, (algorithm, ""), spec),
             )
         for algorithm in ALGORITHMS:
             work[f"{algorithm} step"] = (

@@ -65,7 +65,7 @@ def rows(part: str, ranks: int | None = None) -> list[Row]:
     return found
 
 
-def all_reduce_spec(spec: Spec, algorithm: str = "", between: str = "") -> Spec:
+def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
     """Return the all-reduce of a row, by another algorithm if given.
 
     The training step needs nodes in every row; an all-reduce that is not hierarchical runs over
@@ -76,8 +76,6 @@ def all_reduce_spec(spec: Spec, algorithm: str = "", between: str = "") -> Spec:
         collective = msgspec.structs.replace(
             collective, algorithm=algorithm, between="direct", chunks=1
         )
-    if between:
-        collective = msgspec.structs.replace(collective, algorithm="hierarchical", between=between)
     network = spec.network
     if collective.algorithm != "hierarchical":
         network = msgspec.structs.replace(network, node_size=1, node=None, node_rate=None)

@@ -35,18 +35,16 @@ def claims_of(results: Results, article: Article) -> Claims:
 
 # --- table a: equal injection bandwidth --------------------------------------------------------
 
-_NODES = {"": "no nodes", "nodes": "8-GPU nodes"}
-
 
 def all_reduces_a(found: list[Results]) -> Table:
-    """Return the 1 GB all-reduce of every row, without and with nodes."""
+    """Return the 1 GB all-reduce of every row, over all ranks without nodes."""
     lines = [
         {
-            "algorithm": f"{algorithm}, {_NODES[nodes]}",
+            "algorithm": algorithm,
             "name": results.row.name,
-            **_times(results.all_reduces[algorithm, nodes]),
+            **_times(results.all_reduces[algorithm, ""]),
         }
-        for algorithm, nodes in ALL_REDUCES
+        for algorithm in ALL_REDUCES
         for results in found
     ]
     columns = (
@@ -107,14 +105,13 @@ def bars_a(found: list[Results]) -> Table:
             **_step(results, "direct"),
             **_hardware(results.inventory),
         }
-        for (algorithm, nodes), outcome in results.all_reduces.items():
-            line[f"{algorithm}{nodes}_s"] = outcome.time_s
-            line[f"{algorithm}{nodes}_bound_s"] = outcome.lower_bound_s
+        for (algorithm, _), outcome in results.all_reduces.items():
+            line[f"{algorithm}_s"] = outcome.time_s
+            line[f"{algorithm}_bound_s"] = outcome.lower_bound_s
         lines.append(line)
     columns = (
         Column("direct_s", "1 GB, direct", "ms", _MS, "direct_bound_s"),
         Column("ring_s", "1 GB, ring", "ms", _MS, "ring_bound_s"),
-        Column("directnodes_s", "1 GB, direct, nodes", "ms", _MS, "directnodes_bound_s"),
         Column("utilisation", "utilisation", "%", _PERCENT, digits=3),
         Column("tokens_per_s", "tokens/s", "million/s", _MILLION),
         Column("network_w", "switches + modules", "kW", _KW, digits=3),

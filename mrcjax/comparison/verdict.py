@@ -54,12 +54,8 @@ def notes_a_all_reduce(found: list[Results]) -> list[str]:
     return [
         f"{network.ranks:,} H100. {_built(found)}",
         f"{_ends(network)}. Load balancing: {_balancing(found)}.",
-        f'"no nodes": all ranks are alike, NVLink is not used. "{network.node_size}-GPU nodes": '
-        "reduce-scatter in the node, direct all-reduce between nodes, all-gather in the node, one "
-        f"after the other; NVLink gives {_rate(network.node_bytes_per_s)} per GPU "
-        "(what collectives reach; goodput counts for network links only).",
-        "The lower bound holds for any algorithm on that network. With nodes it lets NVLink and "
-        "network work at the same time, which phases in turn cannot reach.",
+        "All ranks are alike here, NVLink is not used; table (b) has nodes. The lower bound holds "
+        "for any algorithm on that network.",
         _shared_links(found),
     ]
 
