@@ -121,14 +121,14 @@ def test_first_line_says_near_equality(comparison):
 
 
 def test_first_line_says_so_where_they_differ(comparison):
-    slow = comparison.equal[0].all_reduces["direct", ""]
-    comparison.equal[0].all_reduces["direct", ""] = replace(slow, time_s=1.5 * slow.time_s)
+    slow = comparison.equal[0].all_reduces["direct"]
+    comparison.equal[0].all_reduces["direct"] = replace(slow, time_s=1.5 * slow.time_s)
     try:
         from mrcjax.comparison.verdict import headline
 
         assert "yet the networks differ by 50 %" in headline(comparison.equal)
     finally:
-        comparison.equal[0].all_reduces["direct", ""] = slow
+        comparison.equal[0].all_reduces["direct"] = slow
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_flat_row_of_64_ranks():
     b, a = 50e9 * 0.96, 5.09e-6
     for gpu in GPUS:
         expected = 2 * (8 * 1e9 / (64 * b) + a)
-        assert results.all_reduces[gpu, ""].time_s == pytest.approx(expected, rel=1e-9)
+        assert results.all_reduces[gpu].time_s == pytest.approx(expected, rel=1e-9)
     trained = results.steps["h100"]
     size = trained.buckets.distinct[0].size_bytes
     # groups of 8: seven peers, one on each rail

@@ -17,7 +17,6 @@ from mrcjax.step import TrainingOutcome, network_watts, train
 from mrcjax.training import RunCost, run_cost
 
 ALGORITHMS = ("direct", "ring")
-ALL_REDUCES = ("direct", "ring")  # of table a, over all ranks without nodes
 _MOST_THREADS = 4  # XLA compiles outside Python's lock; some compilations use several cores
 
 Progress = Callable[[str], None]
@@ -27,12 +26,12 @@ Progress = Callable[[str], None]
 class Results:
     """All runs of one row.
 
-    all_reduces: table a: by (algorithm, ""); table b: by (GPU, "").
+    all_reduces: table a: by algorithm, over all ranks without nodes; table b: by GPU.
     steps: table a: by algorithm of the buckets; table b: by GPU.
     """
 
     row: Row
-    all_reduces: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+    all_reduces: dict[str, Outcome] = field(default_factory=dict)
     steps: dict[str, TrainingOutcome] = field(default_factory=dict)
 
     @property
@@ -43,10 +42,7 @@ class Results:
     def runs(self) -> dict[str, Outcome]:
         """Every outcome by its name in the archive."""
         start = f"{self.row.part}-{self.row.key}"
-        named = {
-            "-".join(part for part in (start, "all_reduce", *key) if part): outcome
-            for key, outcome in self.all_reduces.items()
-        }
+        named = {f"{start}-all_reduce-{key}": outcome for key, outcome in self.all_reduces.items()}
         seen: list[Outcome] = []
         for key, trained in self.steps.items():
             for bucket, outcome in trained.outcomes.items():
@@ -109,13 +105,12 @@ def _jobs(results: Results) -> list[_Job]:
     row = results.row
     work: dict[str, tuple[bool, Callable[[], None]]] = {}
     if row.part == "a":
-        for algorithm in ALL_REDUCES:
+        for algorithm in ALGORITHMS:
             spec = all_reduce_spec(row.spec, algorithm=algorithm)
             work[f"{algorithm} all-reduce"] = (
                 _is_long(row.spec, algorithm),
-                partial(_all_reduce, results, (algorithm, ""), spec),
+                partial(_all_reduce, results, algorithm, spec),
             )
-        for algorithm in ALGORITHMS:
             work[f"{algorithm} step"] = (
                 _is_long(row.spec, algorithm),
                 partial(_step_by, results, algorithm),
@@ -144,7 +139,7 @@ def _run(spec: Spec, known: dict | None = None) -> Outcome:
     return run(spec, brief=not _is_long(spec, between), known=known)
 
 
-def _all_reduce(results: Results, key: tuple[str, str], spec: Spec) -> None:
+def _all_reduce(results: Results, key: str, spec: Spec) -> None:
     results.all_reduces[key] = _run(spec)
 
 
@@ -156,7 +151,7 @@ def _step_by(results: Results, algorithm: str) -> None:
 def _all_reduces_by_gpu(results: Results) -> None:
     known: dict = {}
     for gpu, spec in results.row.specs.items():
-        results.all_reduces[gpu, ""] = _run(all_reduce_spec(spec), known)
+        results.all_reduces[gpu] = _run(all_reduce_spec(spec), known)
 
 
 def _steps_by_gpu(results: Results) -> None:

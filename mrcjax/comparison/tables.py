@@ -4,7 +4,7 @@ from typing import Any
 
 from mrcjax.archive import Column, Table
 from mrcjax.comparison.article import Article, Claims
-from mrcjax.comparison.emulation import ALGORITHMS, ALL_REDUCES, Results, passive
+from mrcjax.comparison.emulation import ALGORITHMS, Results, passive
 from mrcjax.comparison.rows import GPU_NAMES, GPUS
 from mrcjax.network.inventory import Inventory
 from mrcjax.outcome import Outcome
@@ -42,9 +42,9 @@ def all_reduces_a(found: list[Results]) -> Table:
         {
             "algorithm": algorithm,
             "name": results.row.name,
-            **_times(results.all_reduces[algorithm, ""]),
+            **_times(results.all_reduces[algorithm]),
         }
-        for algorithm in ALL_REDUCES
+        for algorithm in ALGORITHMS
         for results in found
     ]
     columns = (
@@ -105,7 +105,7 @@ def bars_a(found: list[Results]) -> Table:
             **_step(results, "direct"),
             **_hardware(results.inventory),
         }
-        for (algorithm, _), outcome in results.all_reduces.items():
+        for algorithm, outcome in results.all_reduces.items():
             line[f"{algorithm}_s"] = outcome.time_s
             line[f"{algorithm}_bound_s"] = outcome.lower_bound_s
         lines.append(line)
@@ -131,7 +131,7 @@ def all_reduces_b(found: list[Results], article: Article) -> Table:
         line: dict[str, Any] = {"name": results.row.name}
         line["article_s"] = claims_of(results, article).all_reduce_s
         for gpu in GPUS:
-            outcome = results.all_reduces[gpu, ""]
+            outcome = results.all_reduces[gpu]
             line |= {f"{key}_{gpu}": value for key, value in _times(outcome).items()}
         lines.append(line)
     columns = [_NETWORK, Column("article_s", "article", "ms", _MS)]
@@ -226,7 +226,7 @@ def bars_b(found: list[Results], article: Article) -> Table:
             }
         )
         for gpu in GPUS:
-            outcome = results.all_reduces[gpu, ""]
+            outcome = results.all_reduces[gpu]
             lines.append(
                 {
                     "name": GPU_NAMES[gpu],

@@ -31,7 +31,7 @@ def spread(values: Sequence[float]) -> float:
 
 def headline(found: list[Results]) -> str:
     """Say first what matters: at equal bandwidth the networks are nearly equal."""
-    times = {a: spread([r.all_reduces[a, ""].time_s for r in found]) for a in ALGORITHMS}
+    times = {a: spread([r.all_reduces[a].time_s for r in found]) for a in ALGORITHMS}
     tokens = spread([r.steps["direct"].step.tokens_per_s for r in found])
     largest = max(*times.values(), tokens)
     rate = math.fsum(found[0].row.spec.network.port_rates)
@@ -344,7 +344,7 @@ def _watts(results: Results) -> float:
 
 def _both(results: Results) -> str:
     return " and ".join(
-        f"{_ms(results.all_reduces[gpu, ''].time_s)} ({GPU_NAMES[gpu]})" for gpu in GPUS
+        f"{_ms(results.all_reduces[gpu].time_s)} ({GPU_NAMES[gpu]})" for gpu in GPUS
     )
 
 
