@@ -6,10 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.network.links import TierBuilder
+from mrcjax.network import sizes
+from mrcjax.network.cuts import Cut, at_links
+from mrcjax.network.links import TierBuilder, Wiring
+from mrcjax.network.ports import positions, switched
 from mrcjax.network.route import choose, materialise, mix, pair_hash
 from mrcjax.network.sizes import ClosSizes
 from mrcjax.pytree import pytree, static
+from mrcjax.spec import FatTree, MrcPlanes
 
 
 @pytree
@@ -185,3 +189,74 @@ def _namer(tier: str, unit: str, switches: int, cables: int, trunk: bool, planes
         return f"plane {plane} {words}" if planes else words
 
     return name
+
+
+def build(spec: FatTree | MrcPlanes) -> Wiring:
+    """Wire a fat tree or the planes of MRC."""
+    size = clos_sizes(spec)
+    ports_per_plane = spec.ports // size.planes
+
+    def lay_out(builder: TierBuilder) -> tuple[ClosFabric, int]:
+        fabric = add_clos(
+            builder,
+            size,
+            position_of_port=positions(spec, ports_per_plane),
+            ports_per_plane=ports_per_plane,
+            rate_of_plane=np.asarray(spec.port_rates[: size.planes]) * spec.goodput,
+            latency_s=float(spec.latency),
+            load_balancing=spec.load_balancing,
+            paths=spec.paths,
+            seed=spec.seed,
+        )
+        return fabric, size.host_cables + size.switch_cables
+
+    return switched(spec, "plane" if isinstance(spec, MrcPlanes) else "nic", lay_out, _cuts)
+
+
+def clos_sizes(spec: FatTree | MrcPlanes) -> ClosSizes:
+    """Switches and cables of a fat tree or of the planes of MRC."""
+    if isinstance(spec, MrcPlanes):
+        return sizes.clos(
+            where="network",
+            ranks=spec.ranks,
+            tiers=2,
+            planes=spec.planes,
+            ports_per_plane=1,
+            radix=spec.radix,
+            oversubscription=(1.0,),
+        )
+    return sizes.clos(
+        where="network",
+        ranks=spec.ranks,
+        tiers=spec.tiers,
+        planes=1,
+        ports_per_plane=spec.nics,
+        radix=spec.radix,
+        oversubscription=spec.oversubscriptions,
+    )
+
+
+def _cuts(wiring: Wiring) -> list[Cut]:
+    """Leaves and pods, where all ports and the whole node of a rank are under one of them."""
+    network = wiring.network
+    fabric = network.fabric
+    assert isinstance(fabric, ClosFabric)
+    leaf = np.asarray(fabric.leaf_of_port)
+    s = fabric.sizes
+    if not fabric.first or (leaf != leaf[0]).any():
+        return []
+    levels = [("leaves", leaf[0], "leaf", s.leaves)]
+    if s.cores_per_agg:
+        levels.append(("pods", leaf[0] // s.leaves_per_pod, "aggregation", s.pods))
+    found = []
+    for name, part, tier, parts in levels:
+        node = part.reshape(-1, network.node_size)
+        if (node != node[:, :1]).any():
+            continue
+        up, down = network.tier(f"{tier} up"), network.tier(f"{tier} down")
+        part_of_link = np.tile(
+            np.repeat(np.arange(parts), up.count // (s.planes * parts)), s.planes
+        )
+        blocks = {up.first: part_of_link}, {down.first: part_of_link}
+        found.append(at_links(name, part, network.num_links, *blocks))
+    return found

@@ -6,10 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.network.links import TierBuilder
+from mrcjax.network import sizes
+from mrcjax.network.cuts import Cut, at_links
+from mrcjax.network.links import TierBuilder, Wiring
+from mrcjax.network.ports import positions, switched
 from mrcjax.network.route import choose, mix, pair_hash
 from mrcjax.network.sizes import DragonflySizes
 from mrcjax.pytree import pytree, static
+from mrcjax.spec import Dragonfly
 
 
 @pytree
@@ -180,3 +184,61 @@ def _global_name(s: DragonflySizes, i: int) -> str:
     group, port = divmod(i, s.routers * s.global_ports)
     router, nth = divmod(port, s.global_ports)
     return f"group {group} router {router} global port {nth}"
+
+
+def build(spec: Dragonfly) -> Wiring:
+    """Wire a dragonfly."""
+    size = dragonfly_sizes(spec)
+
+    def lay_out(builder: TierBuilder) -> tuple[DragonflyFabric, int]:
+        fabric = add_dragonfly(
+            builder,
+            size,
+            position_of_rank=positions(spec, 1)[0],
+            rate=spec.port_rates[0] * spec.goodput,
+            latency_s=float(spec.latency),
+            load_balancing=spec.load_balancing,
+            paths=spec.paths,
+            seed=spec.seed,
+        )
+        return fabric, size.host_cables + size.local_cables + size.switch_cables_global
+
+    return switched(spec, "nic", lay_out, _cuts)
+
+
+def dragonfly_sizes(spec: Dragonfly) -> DragonflySizes:
+    """Routers and cables of a dragonfly."""
+    return sizes.dragonfly(
+        where="network",
+        ranks=spec.ranks,
+        hosts=spec.hosts_per_router,
+        routers=spec.routers_per_group,
+        global_ports=spec.global_links_per_router,
+        groups=spec.groups,
+    )
+
+
+def _cuts(wiring: Wiring) -> list[Cut]:
+    """Groups, where no node spans two of them."""
+    network = wiring.network
+    fabric = network.fabric
+    assert isinstance(fabric, DragonflyFabric)
+    s = fabric.sizes
+    part = np.asarray(fabric.router_of_rank) // s.routers
+    node = part.reshape(-1, network.node_size)
+    if s.groups == 1 or (node != node[:, :1]).any():
+        return []
+    tier = network.tier("global")
+    per_group = tier.count // s.groups
+    group = np.repeat(np.arange(s.groups), per_group)
+    if fabric.load_balancing == "ideal":
+        target = (np.arange(s.groups)[:, None] + np.arange(1, s.groups)) % s.groups
+    else:
+        # unused ports lead nowhere; counting them only weakens the bound
+        target = np.full((s.groups, per_group), -1)
+        table, counts = np.asarray(fabric.port_of_cable), np.asarray(fabric.num_cables)
+        for offset in range(1, s.groups):
+            ports = table[offset - 1, : counts[offset - 1]]
+            target[:, ports] = ((np.arange(s.groups) + offset) % s.groups)[:, None]
+    out, into = {tier.first: group}, {tier.first: target.reshape(-1)}
+    return [at_links("groups", part, network.num_links, out, into)]

@@ -6,7 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrcjax.network import sizes
+from mrcjax.network.cuts import Cut, at_ends
+from mrcjax.network.links import TierBuilder, Wiring
+from mrcjax.network.ports import add_node_ports, finish, switched
 from mrcjax.pytree import pytree, static
+from mrcjax.spec import FlatRails
 
 
 @pytree
@@ -105,3 +110,57 @@ def gray_order(reach: tuple[int, ...]) -> np.ndarray:
         runs = [order[:: 1 if digit % 2 == 0 else -1] + digit * stride for digit in range(size)]
         order, stride = np.concatenate(runs), stride * size
     return order
+
+
+def build(spec: FlatRails) -> Wiring:
+    """Wire non-blocking planes, or the ranks directly."""
+    if spec.reach == "all":
+        cables = spec.ranks * spec.ports
+        return switched(spec, "rail", lambda builder: (Crossbar(), cables), lambda wiring: ())
+    reach = (spec.ranks,) if isinstance(spec.reach, str) else spec.reach
+    return _build_direct(spec, reach)
+
+
+def _build_direct(spec: FlatRails, reach: tuple[int, ...]) -> Wiring:
+    size = sizes.direct_wiring(where="network", ranks=spec.ranks, reach=reach)
+    ranks = spec.ranks
+    names = [f"digit {d} to +{o}" for d, g in enumerate(reach) for o in range(1, g)]
+    builder = TierBuilder()
+    builder.add(
+        "egress",
+        size.ports * ranks,
+        "cable",
+        np.repeat(np.asarray(spec.port_rates) * spec.goodput, ranks),
+        np.repeat(np.asarray(spec.port_latencies), ranks),
+        lambda i: f"rank {i % ranks} egress rail {i // ranks} ({names[i // ranks]})",
+        sender=np.tile(np.arange(ranks), size.ports),
+        receiver=_receivers(ranks, reach),
+    )
+    add_node_ports(spec, builder)
+    fabric = DirectWiring(reach=reach, ranks=ranks)
+    return finish(spec, builder, fabric, size.cables, _digit_cuts, wired=reach)
+
+
+def _receivers(ranks: int, reach: tuple[int, ...]) -> np.ndarray:
+    """Rank at the far end of every link, (ports * ranks,)."""
+    everyone = np.arange(ranks)
+    far, stride = [], 1
+    for size in reach:
+        own = everyone // stride % size
+        far += [everyone + ((own + o) % size - own) * stride for o in range(1, size)]
+        stride *= size
+    return np.concatenate(far)
+
+
+def _digit_cuts(wiring: Wiring) -> list[Cut]:
+    """Ranks of equal digit d: only links of digit d join the parts."""
+    network = wiring.network
+    if network.node_size > 1:
+        return []
+    found, stride = [], 1
+    none = np.zeros(network.num_links, bool)
+    for d, size in enumerate(network.wired):
+        part = np.arange(network.ranks) // stride % size
+        found.append(at_ends(f"digit {d}", part, wiring.sender, wiring.receiver, none))
+        stride *= size
+    return found

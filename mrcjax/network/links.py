@@ -1,12 +1,13 @@
 """The links of a network: blocks of equal links, their names, and the container `Network`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
 
+from mrcjax.network.cuts import Cut, at_ends
 from mrcjax.pytree import pytree, static
 
 
@@ -88,20 +89,39 @@ class Network:
 class Wiring:
     """A built network with its numbers, still in NumPy.
 
-    capacity_bytes_per_s, latency_s: (links,). `local_names[tier](i)` names link i of a tier.
-    `num_cables` counts physical cables (a trunk is many).
+    capacity_bytes_per_s, latency_s: (links,). sender, receiver: (links,) int, the rank at either
+    end of a link, -1 where a switch is. `local_names[tier](i)` names link i of a tier.
+    `num_cables` counts physical cables (a trunk is many). `fabric_cuts(network)` gives the natural
+    partitions beyond ranks and nodes.
     """
 
     network: Network
     capacity_bytes_per_s: np.ndarray
     latency_s: np.ndarray
+    sender: np.ndarray
+    receiver: np.ndarray
     local_names: dict[str, Callable[[int], str]]
     num_cables: int
+    fabric_cuts: Callable[["Wiring"], Sequence[Cut]]
 
     def link_name(self, link: int) -> str:
         """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""
         tier = self.network.tier_of(link)
         return self.local_names[tier.name](link - tier.first)
+
+    def cuts(self) -> list[Cut]:
+        """The natural partitions of the network: ranks, nodes, and those of its fabric."""
+        network = self.network
+        everyone = np.arange(network.ranks)
+        inside = np.zeros(network.num_links, bool)
+        for tier in network.tiers:
+            if tier.name.startswith("node"):
+                inside[tier.first : tier.first + tier.count] = True
+        found = [at_ends("ports", everyone, self.sender, self.receiver, np.zeros_like(inside))]
+        if network.node_size > 1 and network.ranks > network.node_size:
+            nodes = everyone // network.node_size
+            found.append(at_ends("nodes", nodes, self.sender, self.receiver, inside))
+        return [*found, *self.fabric_cuts(self)]
 
 
 class TierBuilder:
@@ -112,6 +132,7 @@ class TierBuilder:
         self.tiers: list[LinkTier] = []
         self.capacities: list[np.ndarray] = []
         self.latencies: list[np.ndarray] = []
+        self.ends: list[tuple[np.ndarray, np.ndarray]] = []
         self.names: dict[str, Callable[[int], str]] = {}
 
     @property
@@ -127,21 +148,33 @@ class TierBuilder:
         capacity: np.ndarray | float,
         latency: np.ndarray | float,
         local_name: Callable[[int], str],
+        *,
+        sender: np.ndarray | int = -1,
+        receiver: np.ndarray | int = -1,
     ) -> int:
-        """Append `count` links and return the index of the first."""
+        """Append `count` links and return the index of the first.
+
+        sender, receiver: rank at either end, (count,) or one for all; -1 = a switch.
+        """
         first = self.num_links
         self.tiers.append(LinkTier(name, first, count, sharing))
         self.capacities.append(np.broadcast_to(np.asarray(capacity, np.float64), (count,)))
         self.latencies.append(np.broadcast_to(np.asarray(latency, np.float64), (count,)))
+        self.ends.append((np.broadcast_to(sender, (count,)), np.broadcast_to(receiver, (count,))))
         self.names[name] = local_name
         return first
 
-    def wiring(self, network: Network, num_cables: int) -> Wiring:
+    def wiring(
+        self, network: Network, num_cables: int, fabric_cuts: Callable[[Wiring], Sequence[Cut]]
+    ) -> Wiring:
         """Close the list."""
         return Wiring(
             network,
             np.concatenate(self.capacities),
             np.concatenate(self.latencies),
+            np.concatenate([sender for sender, _ in self.ends]),
+            np.concatenate([receiver for _, receiver in self.ends]),
             self.names,
             num_cables,
+            fabric_cuts,
         )

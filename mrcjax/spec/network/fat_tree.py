@@ -1,0 +1,44 @@
+"""The folded Clos of two or three tiers."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mrcjax.spec.fields import Count, PortCount, doc
+from mrcjax.spec.network.base import Linked, check_radix
+from mrcjax.units import SpecError
+
+
+class FatTree(Linked, frozen=True, tag="fat_tree"):
+    """A folded Clos of two or three tiers, with oversubscription between tiers."""
+
+    radix: Annotated[Count, doc("Ports of a switch; even.", 64)]
+    tiers: Annotated[Literal[2, 3], doc("Tiers of switches.", 2)] = 2
+    nics: Annotated[PortCount, doc("Network adapters per rank.", 1)] = 1
+    oversubscription: Annotated[
+        Annotated[float, Meta(ge=1)] | tuple[Annotated[float, Meta(ge=1)], ...],
+        doc("Capacity below a tier over capacity above it; a list has one per tier gap.", 1),
+    ] = 1.0
+
+    def _check(self):
+        super()._check()
+        check_radix(self.radix)
+        steps = self.oversubscription
+        if isinstance(steps, tuple) and len(steps) != self.tiers - 1:
+            raise SpecError(
+                f"needs {self.tiers - 1} values for {self.tiers} tiers",
+                where="network.oversubscription",
+                value=steps,
+                remedy="give one number for all, or one per gap between tiers, lowest first",
+            )
+
+    @property
+    def oversubscriptions(self) -> tuple[float, ...]:
+        """Oversubscription of each gap between tiers, lowest first."""
+        steps = self.oversubscription
+        return steps if isinstance(steps, tuple) else (float(steps),) * (self.tiers - 1)
+
+    @property
+    def ports(self) -> int:
+        """Number of network adapters."""
+        return self.nics
