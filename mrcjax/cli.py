@@ -573,7 +573,10 @@ def _message(error: Exception) -> str | None:
 
 def _prepare_jax() -> None:
     """Keep JAX quiet about what it lacks, and its compiled code from one command to the next."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # 3 hides errors too: reading the cache, XLA takes settings of its compiler (prefer-no-gather)
+    # for features that the processor lacks and warns of a crash; code of another processor is
+    # never read (see `_processor`), and what really fails is raised
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("jax._src.xla_bridge").setLevel(logging.ERROR)
     # a cache that cannot be read or written costs time and nothing else
     warnings.filterwarnings("ignore", message=".*persistent compilation cache")
