@@ -23,8 +23,8 @@ from mrcjax.collective.schedule import (
     Phase,
     Schedule,
     owners,
-    path_links,
     peers,
+    route,
     table_schedule,
 )
 from mrcjax.engine import Params, Times, emulate
@@ -269,7 +269,7 @@ def _patterns(network: Network, schedule: Schedule, phase: Phase) -> Patterns:
         dst, is_active = peers(phase, schedule, network, k)
         dst = jnp.broadcast_to(dst, shape)
         owner = dst if phase.table >= 0 else owners(phase, schedule, network, k)
-        links = path_links(network, phase, src, dst)
+        links = route(network, phase, src, dst).hops
         links = tuple(np.broadcast_to(x, (*x.shape[:-2], *shape)) for x in links)
         links = tuple(x.reshape(-1, *shape) for x in links)
         owner = np.broadcast_to(owner, shape)

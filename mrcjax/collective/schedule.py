@@ -149,10 +149,26 @@ def first_digit(network: Network, phase: Phase, dst: jax.Array, src: jax.Array) 
     return digit
 
 
-def path_links(
-    network: Network, phase: Phase, src: jax.Array, dst: jax.Array
-) -> tuple[jax.Array, ...]:
-    """Links of every hop from port to port for sends src -> dst, (lanes, ranks) each."""
+@pytree
+class Route:
+    """The links of every send of a round, hop by hop.
+
+    hops: per hop the link, (lanes, ranks), or (paths, lanes, ranks) where a send takes several at
+    once; `no_link` where it skips the hop. Path p of a send has entry p of every hop.
+    shares: (paths, lanes, ranks) part of the send on each path, sum 1; None = equal parts. A path
+    without a part must have `no_link` throughout.
+    """
+
+    hops: tuple[jax.Array, ...]
+    shares: jax.Array | None = None
+
+
+def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
+    """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    return Route(_hops(network, phase, src, dst))
+
+
+def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tuple[jax.Array, ...]:
     none = network.no_link
     lane = jnp.arange(phase.lanes)[:, None]
     if network.wired:

@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Phase, Schedule, owners, path_links, peers
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
@@ -48,14 +48,14 @@ class PathPlan:
 
 @pytree
 class Operands:
-    """Indices and numbers every round reads; `links` where all rounds use the same paths."""
+    """Indices and numbers every round reads; `route` where all rounds use the same paths."""
 
     params: Params
     network: Network
     schedule: Schedule
     capacity: jax.Array  # (links + 1,)
     latency: jax.Array  # (links + 1,)
-    links: tuple[jax.Array, ...] | None
+    route: Route | None
 
 
 def run_phase(
@@ -87,7 +87,7 @@ def run_phase(
         schedule,
         jnp.concatenate([params.capacity_bytes_per_s, jnp.ones((1,), dtype)]),
         jnp.concatenate([params.latency_s, jnp.zeros((1,), dtype)]),
-        _links(network, phase, peers(phase, schedule, network, 0)[0]) if fixed else None,
+        _route(network, phase, peers(phase, schedule, network, 0)[0]) if fixed else None,
     )
     if phase.needs == "own" and phase.table < 0:
         lanes = Lanes(later(lanes.lane_free, entry), lanes.link_free, lanes.reducer_free)
@@ -101,9 +101,9 @@ def run_phase(
     return lanes, arrived, link_bytes
 
 
-def _links(network: Network, phase: Phase, dst: jax.Array) -> tuple[jax.Array, ...]:
+def _route(network: Network, phase: Phase, dst: jax.Array) -> Route:
     src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], dst.shape)
-    return path_links(network, phase, src, dst)
+    return route(network, phase, src, dst)
 
 
 def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
@@ -111,8 +111,8 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     (lanes, arrived), link_bytes = state
     params, network, phase = operands.params, operands.network, plan.phase
     dst, active = peers(phase, operands.schedule, network, k)
-    links = _links(network, phase, dst) if operands.links is None else operands.links
-    links = tuple(jnp.where(active, link, network.no_link) for link in links)
+    ways = _route(network, phase, dst) if operands.route is None else operands.route
+    links = tuple(jnp.where(active, link, network.no_link) for link in ways.hops)
     sizes = params.chunk_bytes[phase.sizes]
     if phase.table >= 0:
         sizes = sizes[k]
@@ -128,7 +128,8 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     for hop, link in enumerate(links):
         outer = hop in (0, len(links) - 1) or network.wired
         rule = plan.ports_rule if outer else plan.inner_rule
-        head, tail, free, work, left = _hop(rule, head, tail, sent, link, free, operands)
+        sends = (head, tail, sent, ways.shares)
+        head, tail, free, work, left = _hop(rule, sends, link, free, operands)
         if hop == 0:
             lane_free = jnp.where(active, left, lane_free)
         if plan.store_and_forward:
@@ -159,17 +160,21 @@ def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.A
     return arrived if phase.needs == "lane" else jnp.full_like(arrived, NEVER)
 
 
-def _hop(rule: str, head, tail, sent, link, free, operands: Operands):
+def _hop(rule: str, sends: tuple, link, free, operands: Operands):
     """One hop of all sends; also when each has left the link before its latency."""
+    head, tail, sent, shares = sends
     shape = head.shape
+    several = link.ndim > head.ndim
     flat_link = link.reshape(*link.shape[: link.ndim - 2], -1)
     rank = jnp.broadcast_to(jnp.arange(shape[1]), shape).reshape(-1)
     flat = (head.reshape(-1), tail.reshape(-1), sent.reshape(-1), flat_link)
     numbers = (free, operands.capacity, operands.latency)
-    if rule == "share":
-        head, tail, free, work = share(*flat, *numbers)
+    if several or rule == "share":
+        parts = shares.reshape(shares.shape[0], -1) if several and shares is not None else None
+        head, tail, free, work = share(*flat, *numbers, parts=parts)
     else:
         head, tail, free, work = queue(*flat, rank, *numbers)
     head, tail = head.reshape(shape), tail.reshape(shape)
-    left = tail - (operands.latency[link] if link.ndim == 2 else 0.0)
+    delay = operands.latency[link]
+    left = tail - (latest(delay) if several else delay)
     return head, tail, free, work, left

@@ -48,6 +48,7 @@ def share(
     capacity: jax.Array,
     latency: jax.Array,
     even: jax.Array | bool = False,
+    parts: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Let all chunks of a round share a link: every one ends when the link's work is done.
 
@@ -55,11 +56,15 @@ def share(
     links put an equal part on each; head and tail go on with the latest. free, capacity, latency:
     (links + 1,), the last entry stands for "no link", which is free since -inf. `even` may be set
     where all links that a chunk is sprayed over have one latency; it saves looking every one up.
+    parts: (paths, sends) share of a chunk on each of its links; None = equal.
     Returns head and tail after the latency, free and the bytes put on each link.
     """
     num = free.shape[0]
     sprayed = link.ndim > head.ndim
-    part = jnp.broadcast_to(bytes_ / link.shape[0] if sprayed else bytes_, link.shape)
+    if parts is None:
+        part = jnp.broadcast_to(bytes_ / link.shape[0] if sprayed else bytes_, link.shape)
+    else:
+        part = bytes_ * parts
     work = jnp.zeros((num,), part.dtype).at[link].add(part)
     first = segment_min(head, link, num)
     # "No link" stays free since ever and has no latency, so a skipped hop changes nothing.
