@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec, SpecError, load_spec
     from mrcjax.step import train
+    from mrcjax.tune import Tuned, tune
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "Times",
+    "Tuned",
     "build",
     "compare",
     "emulate",
@@ -71,6 +73,7 @@ __all__ = [
     "run",
     "table_schedule",
     "train",
+    "tune",
     "write",
 ]
 
@@ -82,6 +85,7 @@ _MODULE_OF_NAME = {
     "Spec": "spec",
     "SpecError": "spec",
     "Times": "engine",
+    "Tuned": "tune",
     "build": "case",
     "compare": "comparison",
     "emulate": "engine",
@@ -91,6 +95,7 @@ _MODULE_OF_NAME = {
     "run": "emulation",
     "table_schedule": "collective",
     "train": "step",
+    "tune": "tune",
     "write": "archive",
 }
 

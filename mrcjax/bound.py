@@ -39,6 +39,9 @@ def lower_bounds(case: Case) -> dict[str, float]:
 
 
 def _shards(spec: Collective, ranks: int, size: int) -> np.ndarray:
+    if spec.shards is not None:
+        weights = np.asarray(spec.shards, np.float64)
+        return float(spec.size) * (weights / weights.sum())
     position = np.arange(ranks) // spec.group_stride % size
     return np.asarray(cut(0.0, float(spec.size), size, position, spec.element_bytes or 0)[1])
 

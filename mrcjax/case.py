@@ -1,7 +1,7 @@
 """From a spec to the arrays of one run: network, schedule, numbers, faults applied."""
 
 import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import numpy as np
 
 from mrcjax import collective, network
 from mrcjax.collective import Program
-from mrcjax.engine import Config, Params
+from mrcjax.engine import Config, Params, Shares
 from mrcjax.engine.arrival import MOST_SENDS
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order
 from mrcjax.network import Wiring
@@ -66,10 +66,31 @@ def build(spec: Spec) -> Case:
             reduction_bytes_per_s=None
             if reduction is None
             else jnp.asarray(float(reduction), dtype),
+            shares=_shares(program, dtype),
         )
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
     return Case(spec, wiring, program, params, config)
+
+
+def recut(case: Case, spec: Spec) -> Case:
+    """The same network and numbers with the collective of another spec; for search loops."""
+    program = collective.build(spec.collective, case.network, spec.network.channels)
+    dtype = case.params.capacity_bytes_per_s.dtype
+    params = replace(
+        case.params,
+        chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
+        shares=_shares(program, dtype),
+    )
+    return replace(case, spec=spec, program=program, params=params)
+
+
+def _shares(program: Program, dtype: jnp.dtype) -> Shares | None:
+    cut = program.shares
+    if cut is None:
+        return None
+    table = None if cut.table is None else jnp.asarray(cut.table, dtype)
+    return Shares(jnp.asarray(cut.source, dtype), jnp.asarray(cut.destination, dtype), table)
 
 
 def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -59,6 +59,17 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         return _outcome(case, times, wall_s)
 
 
+def times_of(case: Case) -> Times:
+    """Times of a built case, by the code that `run` compiles for it; for search loops."""
+    inputs = case.params, case.network, _plain(case)
+    return _compile(*inputs, case.config, False)(*inputs)
+
+
+def outcome_of(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
+    """What `run` gives back for a case whose times are known."""
+    return _outcome(case, times, wall_s)
+
+
 def _plain(case: Case) -> Schedule:
     """The schedule without what makes no difference to its times, so that more runs share code.
 

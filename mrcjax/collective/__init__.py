@@ -11,7 +11,13 @@ from mrcjax.collective.direct import direct_phase
 from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.ring import node_order, ring_phase
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
-from mrcjax.collective.shards import Chunks, chunks
+from mrcjax.collective.shards import (
+    Chunks,
+    LaneShares,
+    chunks,
+    lane_shares,
+    weighted_chunks,
+)
 from mrcjax.network.flat_rails import direct_offsets, gray_order
 from mrcjax.network.links import Network
 from mrcjax.spec import Collective, SpecError
@@ -25,6 +31,7 @@ class Program:
 
     schedule: Schedule
     chunks: tuple[Chunks, ...]
+    shares: LaneShares | None = None  # cut striped shards over the lanes
 
 
 def build(spec: Collective, network: Network, channels: int | None) -> Program:
@@ -63,6 +70,10 @@ def build(spec: Collective, network: Network, channels: int | None) -> Program:
     if offsets:
         phases = [replace(p, rounds=offsets[0].shape[0]) for p in phases]
     position = np.arange(network.ranks) // spec.group_stride % size
+    if spec.shards is not None or spec.rail_shares is not None:
+        pieces = weighted_chunks(spec, network.ranks, lanes)
+        cut = lane_shares(spec.rail_shares, network.ranks, lanes) if spec.stripe else None
+        return replace(_program(spec, network, orders, offsets, phases, [pieces]), shares=cut)
     whole = spec.algorithm == "direct" and not spec.stripe
     pieces = chunks(0.0, float(spec.size), size, position, lanes, spec.element_bytes or 0, whole)
     return _program(spec, network, orders, offsets, phases, [pieces])

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mrcjax.spec import Collective, RailShares, SpecError
+
 
 @dataclass(frozen=True)
 class Chunks:
@@ -52,3 +54,76 @@ def chunks(
     if np.all(lane == lane[:, :1]):
         lane = lane[:, :1]
     return Chunks(np.asarray(lane_start), np.asarray(lane))
+
+
+@dataclass(frozen=True)
+class LaneShares:
+    """Weights by which every send is cut over the lanes; see `engine.Shares`.
+
+    source, destination: (lanes, ranks); table: (rounds, lanes, ranks) by round and sender, or None.
+    """
+
+    source: np.ndarray
+    destination: np.ndarray
+    table: np.ndarray | None
+
+
+def weighted_chunks(spec: Collective, ranks: int, lanes: int) -> Chunks:
+    """Shards in proportion to the weights of a spec: (1, ranks) where they are striped.
+
+    Without stripe every lane carries whole shards, (lanes, ranks).
+    """
+    weights = np.ones(ranks) if spec.shards is None else np.asarray(spec.shards, np.float64)
+    sizes = float(spec.size) * (weights / weights.sum())
+    rows = 1 if spec.stripe else lanes
+    start = np.broadcast_to(np.cumsum(sizes) - sizes, (rows, ranks))
+    bytes_ = np.broadcast_to(sizes, (rows, ranks))
+    return Chunks(start, bytes_[:, :1] if (sizes == sizes[0]).all() else bytes_)
+
+
+def lane_shares(shares: RailShares | None, ranks: int, lanes: int) -> LaneShares:
+    """Read the weights of a spec; SpecError where a send could go over no lane at all."""
+    shares = RailShares() if shares is None else shares
+    ones = np.ones((lanes, ranks))
+    source = ones if shares.source is None else np.asarray(shares.source, np.float64)
+    into = ones if shares.destination is None else np.asarray(shares.destination, np.float64)
+    table = None if shares.table is None else np.asarray(shares.table, np.float64)
+    if shares.rail is not None:
+        table = np.arange(lanes)[:, None, None] == np.asarray(shares.rail)
+    if table is not None:
+        table = _by_round(table.astype(np.float64))
+    _refuse_unreachable(source, into, table)
+    return LaneShares(source, into, table)
+
+
+def _by_round(table: np.ndarray) -> np.ndarray:
+    """(lanes, senders, receivers) -> (rounds, lanes, senders), in round k the (k + 1)-th next."""
+    ranks = table.shape[1]
+    sender = np.arange(ranks)
+    receiver = (sender + np.arange(1, ranks)[:, None]) % ranks
+    return np.moveaxis(table[:, sender, receiver], 0, 1)
+
+
+def _refuse_unreachable(source: np.ndarray, into: np.ndarray, table: np.ndarray | None) -> None:
+    """Ranks with zeros at the same lanes are alike, so that pairs of patterns are enough."""
+    if table is not None:
+        ranks = source.shape[1]
+        receiver = (np.arange(ranks) + np.arange(1, ranks)[:, None]) % ranks
+        total = (source * np.moveaxis(into[:, receiver], 0, 1) * table).sum(axis=1)
+        dead = [(int(i), int(receiver[k, i])) for k, i in np.argwhere(total <= 0)[:1]]
+    else:
+        patterns = [np.unique(w.T > 0, axis=0, return_inverse=True) for w in (source, into)]
+        (out, of_sender), (enters, of_receiver) = patterns
+        meet = out.astype(int) @ enters.astype(int).T
+        dead = []
+        for a, b in np.argwhere(meet == 0):
+            i = int(np.argmax(of_sender.reshape(-1) == a))
+            others = np.flatnonzero(of_receiver.reshape(-1) == b)
+            dead += [(i, int(j)) for j in others[others != i][:1]]
+    if dead:
+        sender, receiver = dead[0]
+        raise SpecError(
+            f"leaves no rail for the send from rank {sender} to rank {receiver}",
+            where="collective.rail_shares",
+            remedy="give one rail a weight above 0 at both ends",
+        )

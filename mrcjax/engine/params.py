@@ -8,6 +8,23 @@ from mrcjax.pytree import pytree
 
 
 @pytree
+class Shares:
+    """How every striped send is cut over the lanes, by weights >= 0.
+
+    source       (lanes, ranks)                  weight of a lane at the sender
+    destination  (lanes, ranks)                  weight of a lane at the receiver
+    table        (rounds, lanes, ranks) or None  weight of each send at its sender; None = 1
+
+    Lane c carries the product of its weights over the sum of the products of all lanes. Nothing
+    of size ranks x ranks is needed where source and destination weights are enough.
+    """
+
+    source: jax.Array
+    destination: jax.Array
+    table: jax.Array | None = None
+
+
+@pytree
 class Params:
     """The tunable floats; traced, and any of them may be differentiated.
 
@@ -19,6 +36,9 @@ class Params:
                                                      (rounds, lanes, ranks), bytes of each send
     endpoint_latency_s    ()                         software and NIC, once per message
     reduction_bytes_per_s () or None                 rate of a lane's reducer; None = infinite
+    shares                Shares or None             how sends are cut over the lanes of a phase
+                                                     whose chunk_bytes have one row; None = as
+                                                     chunk_bytes says
     """
 
     capacity_bytes_per_s: jax.Array
@@ -27,6 +47,7 @@ class Params:
     chunk_bytes: tuple[jax.Array, ...]
     endpoint_latency_s: jax.Array
     reduction_bytes_per_s: jax.Array | None = None
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True)

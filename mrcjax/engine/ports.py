@@ -15,7 +15,7 @@ from mrcjax.engine.arrival import first_come
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move, segment_max
-from mrcjax.engine.params import Config, Params
+from mrcjax.engine.params import Config, Params, Shares
 from mrcjax.engine.plan import Plan, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import queue, slots
 from mrcjax.engine.spread import spread
@@ -55,6 +55,7 @@ class Ends:
     egress_seconds: jax.Array | None
     ingress_seconds: jax.Array | None
     reduction_bytes_per_s: jax.Array | None
+    shares: Shares | None = None  # cut `bytes`, then (1, ranks) or (1, 1), over the lanes
 
 
 def run_phase(
@@ -83,7 +84,8 @@ def run_phase(
         per_port=ports.lane_free.shape[0] // num_ports,
         rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
-        masked=ports.lane_free.shape[0] != phase.lanes,
+        # a weight of zero leaves a lane without its part of a send
+        masked=ports.lane_free.shape[0] != phase.lanes or params.shares is not None,
         brief=ports.lane_free.shape[0] == num_ports
         and phase.needs == "own"
         and not reduces
@@ -134,6 +136,9 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     shift = phase.first + k * phase.per_round + lane * phase.per_lane
     active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
     out_bytes, in_bytes, out_seconds, in_seconds = _work(plan, ends, k, shift, active)
+    received = active
+    if ends.shares is not None:  # a lane without weight sends nothing
+        active, received = out_bytes > 0, in_bytes > 0
 
     begin = later(ports.lane_free, ready) if phase.needs == "lane" else ports.lane_free
     head, tail, lane_free, egress_free = _leave(plan, ends, begin, out_seconds, active, ports)
@@ -152,10 +157,11 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
         arrival = end + ends.ingress_latency_s
         if ends.reduction_bytes_per_s is not None:
             arrival = later(arrival, reducer_free) + in_bytes / ends.reduction_bytes_per_s
-            reducer_free = jnp.where(active, arrival, reducer_free) if plan.masked else arrival
+            reducer_free = jnp.where(received, arrival, reducer_free) if plan.masked else arrival
         if phase.needs == "lane":
-            ready = jnp.where(active, arrival, ready) if plan.masked else arrival
+            ready = jnp.where(received, arrival, ready) if plan.masked else arrival
         else:
+            arrival = arrival if ends.shares is None else jnp.where(received, arrival, NEVER)
             ready = later(ready, arrival)
     if port_bytes is not None:
         port_bytes = port_bytes + jnp.stack([out_bytes, in_bytes])
@@ -291,6 +297,8 @@ def _work(plan: Plan, ends: Ends, k, shift, active):
         start, per_round, to_receiver = plan.phase.owner
         owner = start + k * per_round + jnp.zeros_like(shift)
         owner = owner + shift if to_receiver else owner
+        if ends.shares is not None:
+            return _shared_work(plan, ends, k, shift, owner, active)
         out_bytes = move(ends.bytes, -owner, plan.phase.layout)
         in_bytes = move(ends.bytes, shift - owner, plan.phase.layout)
         out_seconds = out_bytes / ends.egress_capacity
@@ -298,6 +306,26 @@ def _work(plan: Plan, ends: Ends, k, shift, active):
     if not plan.masked:
         return out_bytes, in_bytes, out_seconds, in_seconds
     return tuple(jnp.where(active, x, 0.0) for x in (out_bytes, in_bytes, out_seconds, in_seconds))
+
+
+def _shared_work(plan: Plan, ends: Ends, k, shift, owner, active):
+    """The same where weights cut every send over the lanes; no work for a lane without weight."""
+    shares, layout = ends.shares, plan.phase.layout
+    assert shares is not None
+    weight = shares.source * move(shares.destination, -shift, layout)
+    if shares.table is not None:
+        weight = weight * shares.table[k]
+    whole = jnp.broadcast_to(ends.bytes, weight.shape)
+    out_bytes = move(whole, -owner, layout) * (weight / weight.sum(axis=0))
+    out_bytes = jnp.where(active, out_bytes, 0.0)
+    in_bytes = move(out_bytes, shift, layout)
+
+    def seconds(sent, capacity):
+        # a link that is down may go unused, and 0 / 0 has no derivative
+        return jnp.where(sent > 0, sent / jnp.where(sent > 0, capacity, 1.0), 0.0)
+
+    out_seconds = seconds(out_bytes, ends.egress_capacity)
+    return out_bytes, in_bytes, out_seconds, seconds(in_bytes, ends.ingress_capacity)
 
 
 def _ends(params: Params, network: Network, plan: Plan) -> Ends:
@@ -309,13 +337,14 @@ def _ends(params: Params, network: Network, plan: Plan) -> Ends:
         return jnp.tile(grid, (plan.per_port, 1))
 
     bytes_ = params.chunk_bytes[plan.phase.sizes]
-    if bytes_.shape[0] < plan.lanes:
+    shares = params.shares
+    if shares is None and bytes_.shape[0] < plan.lanes:
         bytes_ = jnp.concatenate(
             [bytes_, jnp.zeros((plan.lanes - bytes_.shape[0], bytes_.shape[1]), bytes_.dtype)]
         )
     out_capacity = per_lane(params.capacity_bytes_per_s, "egress")
     in_capacity = per_lane(params.capacity_bytes_per_s, "ingress")
-    equal = bytes_.shape[1] == 1
+    equal = bytes_.shape[1] == 1 and shares is None
     return Ends(
         egress_capacity=out_capacity,
         egress_latency_s=per_lane(params.latency_s, "egress"),
@@ -325,6 +354,7 @@ def _ends(params: Params, network: Network, plan: Plan) -> Ends:
         egress_seconds=bytes_ / out_capacity if equal else None,
         ingress_seconds=bytes_ / in_capacity if equal else None,
         reduction_bytes_per_s=params.reduction_bytes_per_s,
+        shares=shares,
     )
 
 
@@ -337,6 +367,7 @@ def _arrivals(plan: Plan, ports: Ports, arrived: jax.Array, ends: Ends) -> jax.A
     if not plan.brief:
         return arrived
     busy = jnp.asarray([c < plan.phase.num_active_lanes(0) for c in range(plan.lanes)])[:, None]
+    busy = busy if ends.shares is None else busy & (arrived > NEVER)
     last = later(ports.ingress_free, arrived) + ends.ingress_latency_s
     return jnp.where(busy & (jnp.arange(plan.lanes) < plan.phase.lanes)[:, None], last, NEVER)
 

@@ -23,6 +23,7 @@ from mrcjax.spec.sections import (
     OutputSpec,
     Spec,
 )
+from mrcjax.spec.shares import RailShares
 from mrcjax.spec.training import (
     MODELS,
     TRAINING_SOURCES,
@@ -31,6 +32,7 @@ from mrcjax.spec.training import (
     TrainingHardware,
     TrainingSpec,
 )
+from mrcjax.spec.tune import TuneSpec
 from mrcjax.spec.write import example, example_kinds, json_schema, spec_to_toml
 from mrcjax.units import SpecError
 
@@ -52,12 +54,14 @@ __all__ = [
     "MrcPlanes",
     "Network",
     "OutputSpec",
+    "RailShares",
     "RatesPerPort",
     "SecondsPerPort",
     "Spec",
     "SpecError",
     "TrainingHardware",
     "TrainingSpec",
+    "TuneSpec",
     "example",
     "example_kinds",
     "json_schema",

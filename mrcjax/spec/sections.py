@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork
+from mrcjax.spec.network import AnyNetwork, FlatRails
+from mrcjax.spec.shares import RailShares, Weights, check_shards
 from mrcjax.spec.training import TrainingSpec
+from mrcjax.spec.tune import TuneSpec
 from mrcjax.units import Bytes, Seconds, SpecError
 
 
@@ -33,6 +35,14 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
     ] = "direct"
     chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+    shards: Annotated[
+        Weights | None,
+        doc("Weight of the shard each rank owns (direct only); absent: equal.", [1, 2]),
+    ] = None
+    rail_shares: Annotated[
+        RailShares | None,
+        doc("How every send is cut over the rails (direct with stripe only); absent: equally."),
+    ] = None
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -64,6 +74,37 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 remedy="add for example group_size = 128",
             )
         self._check_hierarchical()
+        self._check_weights()
+
+    def _check_weights(self):
+        for key, wanted in (("shards", "direct"), ("rail_shares", "direct")):
+            if getattr(self, key) is None:
+                continue
+            if self.algorithm != wanted or self.group_size is not None:
+                raise SpecError(
+                    "needs the direct algorithm over all ranks",
+                    where=f"collective.{key}",
+                    remedy=f'use algorithm = "direct" without group_size, or leave {key} out',
+                )
+            if self.element_bytes is not None:
+                raise SpecError(
+                    f"does not go with collective.{key}",
+                    where="collective.element_bytes",
+                    value=self.element_bytes,
+                    remedy="weights cut in exact fractions; leave element_bytes out",
+                )
+        if self.rail_shares is not None and not self.stripe:
+            raise SpecError(
+                "needs collective.stripe = true",
+                where="collective.rail_shares",
+                remedy="only a striped send is cut over rails; set stripe = true",
+            )
+        if self.shards is not None and self.kind == "all_to_all":
+            raise SpecError(
+                "has no meaning in an all_to_all",
+                where="collective.shards",
+                remedy="nobody owns a shard there; leave shards out",
+            )
 
     def _check_hierarchical(self):
         if self.algorithm != "hierarchical":
@@ -171,6 +212,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     engine: EngineSpec = default(EngineSpec)
     faults: FaultsSpec = default(FaultsSpec)
     training: TrainingSpec | None = None
+    tune: TuneSpec | None = None
     output: OutputSpec = default(OutputSpec)
 
     def __post_init__(self):
@@ -186,6 +228,22 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 )
         if self.training is not None:
             self.training.check_ranks(ranks)
+        self._check_weights()
+
+    def _check_weights(self):
+        network, collective = self.network, self.collective
+        if collective.shards is not None:
+            check_shards(collective.shards, network.ranks)
+        if collective.rail_shares is None:
+            return
+        is_plane = isinstance(network, FlatRails) and network.reach == "all"
+        if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
+            raise SpecError(
+                'needs a flat_rails network with reach = "all", without nodes, one lane per rail',
+                where="collective.rail_shares",
+                remedy="leave rail_shares out",
+            )
+        collective.rail_shares.check(network.ranks, network.ports)
 
     def _check_groups(self):
         ranks, collective = self.network.ranks, self.collective

@@ -1,0 +1,56 @@
+"""Say what `tune` may change and how it searches."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from mrcjax.spec.fields import Count, Index, doc
+from mrcjax.units import SpecError
+
+Positive = Annotated[float, Meta(gt=0)]
+
+
+class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is free, and how the descent goes."""
+
+    rails: Annotated[
+        Literal["shares", "table", "whole", "fixed"],
+        doc(
+            "How sends go over rails: cut by weights of source and destination, by a weight of "
+            "its own for every pair, whole on one rail each, or as the collective says.",
+            "shares",
+        ),
+    ] = "shares"
+    shards: Annotated[
+        bool | None,
+        doc("Whether the bytes that each rank owns are free; absent: in an all_reduce.", True),
+    ] = None
+    steps: Annotated[Count, doc("Steps down the loads of the ports.", 800)] = 800
+    engine_steps: Annotated[
+        Index | None,
+        doc("Steps down the engine's own time; absent: up to 100, fewer at scale.", 100),
+    ] = None
+    learning_rate: Annotated[Positive, doc("First step size of Adam, in logarithms.", 0.02)] = 0.02
+    temperature: Annotated[
+        tuple[Positive, Positive],
+        doc("First and last smoothing, as parts of the time.", [0.02, 0.0001]),
+    ] = (0.02, 0.0001)
+    programme: Annotated[
+        bool, doc("Solve the linear programme where it has at most a million variables.", True)
+    ] = True
+
+    def __post_init__(self):
+        if self.rails == "fixed" and self.shards is False:
+            raise SpecError(
+                "leaves nothing free with tune.shards = false",
+                where="tune.rails",
+                value=self.rails,
+                remedy='use rails = "shares" or shards = true',
+            )
+        if self.temperature[1] > self.temperature[0]:
+            raise SpecError(
+                "must fall",
+                where="tune.temperature",
+                value=self.temperature,
+                remedy="write the larger value first, for example [0.02, 0.0001]",
+            )

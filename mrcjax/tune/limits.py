@@ -1,0 +1,74 @@
+"""What no cut can beat: bounds for exactly what is free in a run."""
+
+import numpy as np
+
+from mrcjax.bound import lower_bounds
+from mrcjax.case import Case
+from mrcjax.tune.classes import Classes
+from mrcjax.tune.programme import Demand, solve, water_filled
+
+# of each kind of collective: for every half, how often a send carries its sender's and its
+# receiver's shard
+HALVES = {
+    "all_reduce": ((0.0, 1.0), (1.0, 0.0)),
+    "reduce_scatter": ((0.0, 1.0),),
+    "all_gather": ((1.0, 0.0),),
+    "all_to_all": ((0.0, 1.0),),
+}
+
+
+def limits(
+    case: Case,
+    classes: Classes,
+    shard_bytes: np.ndarray | None,
+    shares: np.ndarray | None,
+    *,
+    programme: bool = True,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Bounds in seconds by name, and the optima of the programmes by name (none where too large).
+
+    shard_bytes: (classes,), None where shards are free. shares: (classes, classes, rails), None
+    where rails are free. The first dict holds for whatever order the two halves of an all-reduce
+    are sent in, the programme "one half after the other" (in the second only) where a rank sends
+    nothing of the all-gather before its reduce-scatter is done.
+    """
+    size = float(case.spec.collective.size)
+    halves = HALVES[case.spec.collective.kind]
+    bounds = lower_bounds(case)
+    both = (sum(h[0] for h in halves), sum(h[1] for h in halves))
+    if shard_bytes is not None:
+        bounds |= _port_bounds(classes, shard_bytes, halves, both)
+    optima: dict[str, float] = {}
+    if programme:
+        solved = solve(classes, Demand((both,), size, shard_bytes), shares)
+        if solved is not None:
+            optima["programme"] = solved.time_s
+            bounds["linear programme"] = solved.proven_s
+        apart = solve(classes, Demand(halves, size, shard_bytes), shares)
+        if apart is not None and len(halves) > 1:
+            optima["programme, one half after the other"] = apart.time_s
+    return bounds, optima
+
+
+def _port_bounds(classes: Classes, shard_bytes, halves, both) -> dict[str, float]:
+    """All ports of a rank together, for given shards; and with the latency of each rail."""
+    total = (classes.count * shard_bytes).sum()
+    others, peers = total - shard_bytes, classes.ranks - 1
+    out = both[0] * peers * shard_bytes + both[1] * others
+    into = both[0] * others + both[1] * peers * shard_bytes
+    seconds = [out / classes.egress.sum(axis=1), into / classes.ingress.sum(axis=1)]
+    found = {"ports, given shards": float(np.max(seconds))}
+    # a rank has its data of one half before it sends any of the next
+    filled = np.zeros(len(shard_bytes))
+    for of_sender, of_receiver in halves:
+        first = of_receiver > 0 and len(halves) > 1
+        size = peers * shard_bytes
+        if first:
+            filled += water_filled(classes.ingress, classes.ingress_start_s, size)
+        elif len(halves) > 1:
+            filled += water_filled(classes.egress, classes.egress_start_s, size)
+        else:
+            size = peers * shard_bytes if of_sender else others
+            filled += water_filled(classes.egress, classes.egress_start_s, size)
+    found["water filling"] = float(filled.max())
+    return found

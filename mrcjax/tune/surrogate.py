@@ -1,0 +1,133 @@
+"""What a cut costs by the loads of the ports alone: bytes over rate, no order, no waiting.
+
+A makespan's gradient touches one port or two; here the maximum is smoothed over all of them, with
+a temperature that goes to zero.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mrcjax.pytree import pytree, static
+from mrcjax.tune.classes import Classes
+
+
+class Cutting(NamedTuple):
+    """What is tuned: logarithms of weights, or None where a thing is not free.
+
+    source, destination: (classes or ranks, rails); table: (rows, rows, rails) or None; shards:
+    (classes or ranks,).
+    """
+
+    source: jax.Array | None = None
+    destination: jax.Array | None = None
+    table: jax.Array | None = None
+    shards: jax.Array | None = None
+
+
+@pytree
+class Load:
+    """The constants of the surrogate, (classes, rails) unless said otherwise.
+
+    count: (classes,). given: (classes, classes, rails), the cut where rails are not free. halves:
+    for each half of the collective, whether a send carries its receiver's shard; the halves follow
+    each other, or are one where they are pipelined.
+    """
+
+    count: jax.Array
+    egress: jax.Array
+    ingress: jax.Array
+    egress_start_s: jax.Array
+    ingress_start_s: jax.Array
+    given: jax.Array | None
+    shard_bytes: jax.Array  # (classes,)
+    size_bytes: jax.Array  # ()
+    halves: tuple[bool, ...] = static()
+    pipelined: bool = static(default=False)
+
+
+def load_of(
+    classes: Classes,
+    size_bytes: float,
+    halves: tuple[bool, ...],
+    *,
+    given: np.ndarray | None = None,
+    shard_bytes: np.ndarray | None = None,
+    pipelined: bool = False,
+) -> Load:
+    """Collect the constants; without shard_bytes all own the same."""
+    if shard_bytes is None:
+        shard_bytes = np.full(len(classes.count), size_bytes / classes.ranks)
+    return Load(
+        count=jnp.asarray(classes.count),
+        egress=jnp.asarray(classes.egress),
+        ingress=jnp.asarray(classes.ingress),
+        egress_start_s=jnp.asarray(classes.egress_start_s),
+        ingress_start_s=jnp.asarray(classes.ingress_start_s),
+        given=None if given is None else jnp.asarray(given),
+        shard_bytes=jnp.asarray(shard_bytes),
+        size_bytes=jnp.asarray(size_bytes),
+        halves=halves,
+        pipelined=pipelined,
+    )
+
+
+def shares_of(load: Load, cutting: Cutting) -> jax.Array:
+    """Part of a send on each rail, (senders, receivers, rails); 0 on rails that are down."""
+    if cutting.source is None or cutting.destination is None:
+        assert load.given is not None
+        return load.given
+    score = cutting.source[:, None] + cutting.destination[None]
+    if cutting.table is not None:
+        score = score + cutting.table
+    live = (load.egress > 0)[:, None] & (load.ingress > 0)[None]
+    return jax.nn.softmax(jnp.where(live, score, -jnp.inf), axis=-1, where=live)
+
+
+def shards_of(load: Load, cutting: Cutting) -> jax.Array:
+    """Bytes that a rank of each class owns, (classes,)."""
+    if cutting.shards is None:
+        return load.shard_bytes
+    weight = jnp.exp(cutting.shards - cutting.shards.max())
+    return load.size_bytes * weight / (load.count * weight).sum()
+
+
+def port_seconds(load: Load, cutting: Cutting) -> jax.Array:
+    """Seconds of work of every port in each half, (halves, 2, classes, rails)."""
+    shares, shards = shares_of(load, cutting), shards_of(load, cutting)
+    receivers = load.count[None] - jnp.eye(load.count.shape[0])
+    found = []
+    for to_receiver in load.halves:
+        sent = shares * (shards[None, :, None] if to_receiver else shards[:, None, None])
+        out = (receivers[:, :, None] * sent).sum(axis=1)
+        into = (receivers.T[:, :, None] * sent).sum(axis=0)
+        found.append(jnp.stack([_seconds(out, load.egress), _seconds(into, load.ingress)]))
+    return jnp.stack(found)
+
+
+def load_time(load: Load, cutting: Cutting, temperature: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Smooth and exact time of a cut by loads: the busiest port of each half, or of both at once.
+
+    temperature: () as a part of the time, > 0. The log-sum-exp exceeds the maximum by at most
+    temperature x ln(ports) of it.
+    """
+    seconds = port_seconds(load, cutting)
+    if load.pipelined:
+        seconds = seconds.sum(axis=0, keepdims=True)
+    start = jnp.stack([load.egress_start_s, load.ingress_start_s])
+    ends = jnp.where(seconds > 0, seconds + start, 0.0).reshape(seconds.shape[0], -1)
+    exact = ends.max(axis=1).sum()
+    return smooth_max(ends, temperature * jax.lax.stop_gradient(exact)).sum(), exact
+
+
+def smooth_max(values: jax.Array, width: jax.Array) -> jax.Array:
+    """Log-sum-exp over the last axis, in the values' unit; at most width x ln(size) too large."""
+    top = jax.lax.stop_gradient(values.max(axis=-1, keepdims=True))
+    summed = jnp.exp((values - top) / width).sum(axis=-1)
+    return top[..., 0] + width * jnp.log(summed)
+
+
+def _seconds(bytes_: jax.Array, rate: jax.Array) -> jax.Array:
+    return jnp.where(rate > 0, bytes_ / jnp.where(rate > 0, rate, 1.0), 0.0)

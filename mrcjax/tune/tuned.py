@@ -1,0 +1,91 @@
+"""What a search gives back."""
+
+from dataclasses import dataclass
+
+from mrcjax.outcome import Outcome
+from mrcjax.spec import Spec
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step down: the objective's smooth value and the exact one, seconds."""
+
+    stage: str  # "loads" | "engine"
+    number: int
+    smooth_s: float
+    exact_s: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best cut found, what it is measured against, and the way there.
+
+    before_s is infinite where the spec as it stands sends over a link that is down.
+    """
+
+    spec: Spec  # what was asked
+    best: Spec  # the best, to be run as it is
+    outcome: Outcome  # of the best
+    before_s: float
+    found_by: str  # "before", a heuristic's name, "loads", "engine", "whole"
+    heuristics_s: dict[str, float]  # infinite where one sends over a link that is down
+    bounds_s: dict[str, float]  # all hold for what was free
+    optima_s: dict[str, float]  # of the linear programmes; bounds, not schedules
+    parameters: int
+    history: tuple[Step, ...]
+    wall_s: dict[str, float]
+    stopped: bool = False  # before all steps were done
+    rounding_s: float | None = None  # whole sends: loads' time after rounding less that before
+
+    @property
+    def after_s(self) -> float:
+        """Completion time of the best."""
+        return self.outcome.time_s
+
+    @property
+    def bound_kind(self) -> str:
+        """Name of the largest bound."""
+        return max(self.bounds_s, key=lambda name: self.bounds_s[name])
+
+    @property
+    def lower_bound_s(self) -> float:
+        """The largest bound."""
+        return self.bounds_s[self.bound_kind]
+
+    @property
+    def gap(self) -> float:
+        """How far the best is above the bound, as a part of the bound."""
+        bound = self.lower_bound_s
+        return self.after_s / bound - 1.0 if bound > 0 else 0.0
+
+    def to_json(self) -> dict:
+        """The object of `mrcjax tune --json`; null stands for infinite."""
+        return {
+            "schema": 1,
+            "network": {"kind": self.outcome.kind, "ranks": self.outcome.ranks},
+            "collective": {
+                "kind": self.outcome.collective,
+                "algorithm": self.outcome.algorithm,
+                "bytes": self.outcome.size_bytes,
+            },
+            "before_s": _finite(self.before_s),
+            "after_s": self.after_s,
+            "found_by": self.found_by,
+            "heuristics_s": {name: _finite(value) for name, value in self.heuristics_s.items()},
+            "lower_bound_s": self.lower_bound_s,
+            "bound_kind": self.bound_kind,
+            "bounds_s": self.bounds_s,
+            "lp_s": self.optima_s.get("programme"),
+            "optima_s": self.optima_s,
+            "gap": self.gap,
+            "rounding_s": self.rounding_s,
+            "parameters": self.parameters,
+            "iterations": len(self.history),
+            "stopped": self.stopped,
+            "device": self.outcome.device,
+            "wall_s": self.wall_s,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None

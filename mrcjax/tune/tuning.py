@@ -1,0 +1,383 @@
+"""`tune`: from a spec to the best way found of cutting its collective."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+
+from mrcjax.case import Case, build, recut
+from mrcjax.emulation import outcome_of, precision, times_of
+from mrcjax.engine import Times
+from mrcjax.spec import FlatRails, Spec, SpecError, TuneSpec
+from mrcjax.tune.classes import Classes, classes_of, one_by_one
+from mrcjax.tune.descent import BLOCK, Descent, Objective, adam, annealed, descend
+from mrcjax.tune.emulated import emulated_time, num_sends, ones
+from mrcjax.tune.limits import HALVES, limits
+from mrcjax.tune.reference import references
+from mrcjax.tune.surrogate import Cutting, Load, load_of, load_time, shares_of
+from mrcjax.tune.tuned import Step, Tuned
+from mrcjax.tune.weights import Weights, given_shares, weights_of_cutting, weights_of_spec
+from mrcjax.tune.whole import PROPOSALS, assign, dealt, polish, rounding_loss
+from mrcjax.units import format_seconds
+
+ENGINE_STEPS = 100
+ENGINE_SENDS = 400_000_000  # of all engine steps together, unless the spec says how many steps
+AT_THE_BOUND = 1e-9  # of the bound: nothing is left to find
+MOST_PAIRS = 20_000_000  # pairs of classes times rails that the loads are worked out for
+
+T = TypeVar("T")
+Report = Callable[[str], None]
+
+
+@dataclass
+class _Search:
+    """A search under way."""
+
+    spec: Spec
+    options: TuneSpec
+    case: Case
+    classes: Classes
+    report: Report
+    is_stopped: Callable[[], bool]
+    history: list[Step] = field(default_factory=list)
+    tried: dict[str, float] = field(default_factory=dict)
+    best: "_Tried | None" = None
+    wall_s: dict[str, float] = field(default_factory=dict)
+    stopped: bool = False
+
+    def emulate(self, name: str, weights: Weights | None) -> float:
+        """Time a cut on the engine and keep the best; None is the spec as it stands."""
+        self.report(f"emulating {name}")
+        case = self.case if weights is None else recut(self.case, weights.into(self.spec))
+        times = times_of(case)
+        time_s = float(times.time_s)
+        time_s = time_s if math.isfinite(time_s) else math.inf
+        self.tried[name] = time_s
+        is_whole = weights.rail is not None if weights else not self.spec.collective.stripe
+        is_wanted = is_whole or self.options.rails != "whole" or self.case.network.ports == 1
+        if is_wanted and (self.best is None or time_s < self.best.time_s):
+            self.best = _Tried(name, time_s, case, times, weights)
+        return time_s
+
+    def timed(self, name: str, work: Callable[..., T], *args, **kwargs) -> T:
+        """Do the work and note how long it took."""
+        before = time.perf_counter()
+        found = work(*args, **kwargs)
+        self.wall_s[name] = time.perf_counter() - before
+        return found
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A cut and what the engine says to it."""
+
+    name: str
+    time_s: float
+    case: Case
+    times: Times
+    weights: Weights | None
+
+
+def tune(
+    spec: Spec,
+    *,
+    case: Case | None = None,
+    start: Weights | None = None,
+    report: Report = lambda text: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Tuned:
+    """Find the shards and the cut over rails that make a collective quickest.
+
+    First down the loads of the ports, then down the engine's own time; whatever is found is timed
+    on the engine beside simple cuts, and the best of all is returned.
+
+    Args:
+        spec: what to tune; [tune] says how, without the section everything is free.
+        case: the spec as built, where its numbers were changed by hand; the best spec then gives
+            its time only with the same change.
+        start: where to start instead of at the rates of the rails.
+        report: called with what is being done.
+        is_stopped: asked between steps; True ends the search with the best so far.
+
+    Raises:
+        SpecError: for networks and algorithms that cannot be cut, and what cannot be built.
+    """
+    options = spec.tune or TuneSpec()
+    check(spec, options)
+    with precision(spec.engine.precision):
+        started = time.perf_counter()
+        case = build(spec) if case is None else case
+        by_pair = options.rails in ("table", "whole")
+        classes = one_by_one(case) if by_pair else classes_of(case)
+        _check_size(classes)
+        search = _Search(spec, options, case, classes, report, is_stopped)
+        search.wall_s["build"] = time.perf_counter() - started
+        return _tune(search, start)
+
+
+def _tune(search: _Search, start: Weights | None) -> Tuned:
+    spec, options, classes = search.spec, search.options, search.classes
+    given = weights_of_spec(spec)
+    load, first = _load(search, given), _start(search, start)
+    shard_bytes = None if first.shards is not None else np.asarray(load.shard_bytes)
+    shares = None if first.source is not None else np.asarray(shares_of(load, first))
+    search.report("bounding")
+    free = {"programme": options.programme}
+    bounds, optima = search.timed(
+        "bounds", limits, search.case, classes, shard_bytes, shares, **free
+    )
+    heuristics = search.timed("heuristics", _heuristics, search)
+    found = search.timed("loads", _down_the_loads, search, load, first)
+    cut, rounding_s = weights_of_cutting(classes, found.best, given), None
+    if options.rails == "whole":
+        cut = search.timed("rounding", _round, search, load, found.best, cut.shards)
+        assert cut.rail is not None
+        rounding_s = rounding_loss(load, found.best, cut.rail)
+    else:
+        search.timed("emulation", search.emulate, "loads", cut)
+    assert search.best is not None
+    is_done = search.best.time_s <= max(bounds.values()) * (1 + AT_THE_BOUND)
+    if not search.stopped and not is_done:
+        down = _polish if options.rails == "whole" else _down_the_engine
+        search.timed("engine", down, search, cut, first)
+    best = search.best
+    return Tuned(
+        spec=spec,
+        best=best.case.spec
+        if best.weights is not None
+        else msgspec.structs.replace(spec, tune=None),
+        outcome=outcome_of(best.case, best.times, search.wall_s),
+        before_s=search.tried["before"],
+        found_by=best.name,
+        heuristics_s=heuristics,
+        bounds_s=bounds,
+        optima_s=optima,
+        parameters=_num_parameters(search, first),
+        history=tuple(search.history),
+        wall_s=search.wall_s,
+        stopped=search.stopped,
+        rounding_s=rounding_s,
+    )
+
+
+def check(spec: Spec, options: TuneSpec) -> None:
+    """Refuse what cannot be tuned; raises SpecError."""
+    network, collective = spec.network, spec.collective
+    is_plane = isinstance(network, FlatRails) and network.reach == "all"
+    if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
+        raise SpecError(
+            "can be tuned only as planes without nodes, one lane per rail",
+            where="network.kind",
+            value=network.kind,
+            remedy='use kind = "flat_rails" with reach = "all"',
+        )
+    if collective.algorithm != "direct" or collective.group_size is not None:
+        raise SpecError(
+            "can be tuned only over all ranks",
+            where="collective.algorithm",
+            value=collective.algorithm,
+            remedy='use algorithm = "direct" without group_size',
+        )
+    if collective.element_bytes is not None:
+        raise SpecError(
+            "does not go with tuning, which cuts in exact fractions",
+            where="collective.element_bytes",
+            value=collective.element_bytes,
+            remedy="leave element_bytes out",
+        )
+    if network.ranks < 2:
+        raise SpecError(
+            "leaves nothing to tune", where="network.ranks", value=network.ranks, remedy="use 2"
+        )
+    if options.shards and collective.kind != "all_reduce":
+        raise SpecError(
+            f"is given by what a {collective.kind} is",
+            where="tune.shards",
+            value=True,
+            remedy="only an all_reduce may place its shards freely; leave shards out",
+        )
+    if not _frees_rails(spec, options) and not _frees_shards(spec, options):
+        raise SpecError(
+            "leaves nothing free here",
+            where="tune.rails",
+            value=options.rails,
+            remedy="with one rail or fixed rails only the shards of an all_reduce can be tuned",
+        )
+    cuts = collective.stripe or network.ports == 1
+    if not _frees_rails(spec, options) and not cuts:
+        raise SpecError(
+            "needs sends that are striped over the rails",
+            where="tune.rails",
+            value=options.rails,
+            remedy="set collective.stripe = true, or free the rails",
+        )
+
+
+def _frees_rails(spec: Spec, options: TuneSpec) -> bool:
+    return options.rails != "fixed" and spec.network.ports > 1
+
+
+def _frees_shards(spec: Spec, options: TuneSpec) -> bool:
+    return options.shards is not False and spec.collective.kind == "all_reduce"
+
+
+def _check_size(classes: Classes) -> None:
+    pairs = len(classes.count) ** 2 * classes.rails
+    if pairs > MOST_PAIRS:
+        raise SpecError(
+            f"has {len(classes.count):,} ranks that all differ; pairs of them times rails are "
+            f"{pairs:,} and the most is {MOST_PAIRS:,}",
+            where="network.ranks",
+            value=classes.ranks,
+            remedy='use fewer ranks, ports of fewer different rates, or tune.rails = "shares"',
+        )
+
+
+def _load(search: _Search, given: Weights) -> Load:
+    """The surrogate's constants, with the spec's own cut for what is not free."""
+    spec, classes = search.spec, search.classes
+    shard_bytes = None
+    if given.shards is not None:
+        shards = given.shards / given.shards.sum() * float(spec.collective.size)
+        shard_bytes = np.bincount(classes.index, shards) / classes.count
+    halves = tuple(bool(to_receiver) for _, to_receiver in HALVES[spec.collective.kind])
+    shares = None
+    if not _frees_rails(spec, search.options):
+        shares = given_shares(classes, given)
+    return load_of(
+        classes, float(spec.collective.size), halves, given=shares, shard_bytes=shard_bytes
+    )
+
+
+def _start(search: _Search, start: Weights | None) -> Cutting:
+    """Logarithms to start from: the rates of both ports, or those of a given cut."""
+    classes, options = search.classes, search.options
+    source = destination = table = shards = None
+    if _frees_rails(search.spec, options):
+        ends = (classes.egress, classes.ingress)
+        if start is not None and start.source is not None and start.destination is not None:
+            ends = (start.source.T[classes.first], start.destination.T[classes.first])
+        source, destination = (_log(end) for end in ends)
+        if options.rails == "table":
+            table = jnp.zeros(classes.live.shape)
+            if start is not None and start.table is not None:
+                table = _log(np.moveaxis(start.table, 0, 2))
+    if _frees_shards(search.spec, options):
+        shards = jnp.zeros(len(classes.count))
+        if start is not None and start.shards is not None:
+            shards = _log(start.shards[classes.first])
+    return Cutting(source, destination, table, shards)
+
+
+def _log(weight: np.ndarray) -> jax.Array:
+    """Logarithms; of zeros, which only ports that are down should have, something small."""
+    best = weight.max(axis=-1, keepdims=True)
+    return jnp.asarray(np.log(np.maximum(weight / np.where(best > 0, best, 1.0), 1e-12)))
+
+
+def _heuristics(search: _Search) -> dict[str, float]:
+    size, ranks = float(search.spec.collective.size), search.case.network.ranks
+    search.emulate("before", None)
+    found = references(search.classes, size * (ranks - 1) / ranks)
+    return {name: search.emulate(name, weights) for name, weights in found.items()}
+
+
+def _down_the_loads(search: _Search, load: Load, first: Cutting) -> Descent:
+    options, steps = search.options, search.options.steps
+    return _descend(search, "loads", partial(load_time, load), first, steps, options.learning_rate)
+
+
+def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
+    """Go on by rank from a cut, on the engine's own time, and try what that finds."""
+    case = recut(search.case, cut.into(search.spec))
+    asked = search.options.engine_steps
+    steps = min(ENGINE_STEPS, ENGINE_SENDS // num_sends(case)) if asked is None else asked
+    if steps == 0:
+        return
+    if case.params.shares is None:
+        case = replace(case, params=replace(case.params, shares=ones(case)))
+    assert case.params.shares is not None
+    weights = case.params.shares
+    here = Cutting(
+        source=None if first.source is None else jnp.log(weights.source),
+        destination=None if first.source is None else jnp.log(weights.destination),
+        shards=None if first.shards is None else jnp.log(case.params.chunk_bytes[0][0]),
+    )
+    here = here._replace(shards=here.shards if first.shards is None else _by_rank(search, here))
+    # by now all is nearly right: a tenth of the step
+    rate = search.options.learning_rate / 10
+    found = _descend(search, "engine", emulated_time(case), here, steps, rate)
+    source, destination = (
+        old if new is None else np.exp(np.asarray(new) - np.asarray(new).max(axis=0))
+        for new, old in ((found.best.source, cut.source), (found.best.destination, cut.destination))
+    )
+    shards = cut.shards
+    if found.best.shards is not None:
+        score = np.asarray(found.best.shards)
+        shards = np.exp(score - score.max())
+    search.emulate("engine", Weights(source, destination, cut.table, cut.rail, shards))
+
+
+def _by_rank(search: _Search, here: Cutting) -> jax.Array:
+    assert here.shards is not None
+    return jnp.broadcast_to(here.shards, (search.case.network.ranks,))
+
+
+def _round(search: _Search, load: Load, relaxed: Cutting, shards: np.ndarray | None) -> Weights:
+    """Round by the relaxed cut and by the order of the sends; the better of the two."""
+    found = {
+        name: Weights(rail=rail, shards=shards)
+        for name, rail in (("rounded", assign(load, relaxed)), ("dealt", dealt(load, relaxed)))
+    }
+    times = {name: search.emulate(name, weights) for name, weights in found.items()}
+    return found[min(times, key=lambda name: times[name])]
+
+
+def _polish(search: _Search, cut: Weights, first: Cutting) -> None:
+    """Move single sends on the engine."""
+    del first
+    assert cut.rail is not None
+    case = recut(search.case, cut.into(search.spec))
+    asked = search.options.engine_steps
+    proposals = PROPOSALS if asked is None else asked
+    search.report("polishing")
+    rail, way = polish(case, cut.rail, proposals=proposals, is_stopped=search.is_stopped)
+    search.history += [Step("engine", n, value, value) for n, value in enumerate(way)]
+    search.stopped = search.is_stopped()
+    search.emulate("engine", Weights(rail=rail, shards=cut.shards))
+
+
+def _descend(
+    search: _Search, stage: str, objective: Objective, first: Cutting, steps: int, rate: float
+) -> Descent:
+    def look(done: int, best_s: float) -> bool:
+        search.report(f"{stage}: step {done} of {steps}, {format_seconds(best_s)}")
+        return not search.is_stopped()
+
+    found = descend(
+        objective,
+        first,
+        annealed(*search.options.temperature, steps),
+        adam(rate, steps),
+        on_block=look,
+        block=BLOCK if stage == "loads" else 5,
+    )
+    values = zip(found.smooth_s, found.exact_s, strict=True)
+    search.history += [Step(stage, n, smooth, exact) for n, (smooth, exact) in enumerate(values)]
+    search.stopped = search.stopped or found.stopped
+    return found
+
+
+def _num_parameters(search: _Search, first: Cutting) -> int:
+    """Free numbers of the cut by rank."""
+    ranks, rails = search.classes.ranks, search.classes.rails
+    rows = 0 if first.source is None else 2 * ranks * rails
+    pairs = 0 if first.table is None else ranks * ranks * rails
+    return rows + pairs + (0 if first.shards is None else ranks)

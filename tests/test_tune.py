@@ -1,0 +1,505 @@
+"""Tuning: bounds against closed forms and brute force, what is reached, what is refused."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runs import case_of, flat, times_of, toml, with_table
+from scipy.optimize import linprog
+
+import mrcjax
+from mrcjax.engine import Shares, emulate
+from mrcjax.spec import RailShares, SpecError, load_spec, spec_to_toml
+from mrcjax.tune import tune
+from mrcjax.tune.classes import Classes, one_by_one
+from mrcjax.tune.descent import adam, annealed, descend
+from mrcjax.tune.emulated import emulated_time
+from mrcjax.tune.programme import Demand, priced, solve, water_filled
+from mrcjax.tune.surrogate import Cutting, load_of, load_time, port_seconds, smooth_max
+
+BOTH = ((1.0, 1.0),)
+APART = ((0.0, 1.0), (1.0, 0.0))
+QUICK = {"steps": 200, "engine_steps": 20}
+
+
+def spec_of(network: dict, size: str = "1 GB", faults=(), options=None, **collective):
+    collective = {"kind": "all_reduce", "size": size, **collective}
+    links = ", ".join(f'{{ match = "{match}", rate = {rate} }}' for match, rate in faults)
+    text = toml(network=network, collective=collective, tune={**QUICK, **(options or {})})
+    return load_spec(f"{text}\n[faults]\nlinks = [{links}]")
+
+
+def classes(out, into, count=None) -> Classes:
+    """Ports by class without latency."""
+    out, into = np.asarray(out, float), np.asarray(into, float)
+    count = np.ones(len(out)) if count is None else np.asarray(count, float)
+    index = np.repeat(np.arange(len(out)), count.astype(int))
+    first = np.searchsorted(index, np.arange(len(out)))
+    return Classes(index, first, count, out, into, np.zeros_like(out), np.zeros_like(out))
+
+
+# --- how sends are cut on the engine -----------------------------------------------------------
+
+
+def by_hand(case, source, destination):
+    """A reduce-scatter cut by weights, as a table of sends: peer, bytes (rounds, ranks, lanes)."""
+    ranks, rails = case.network.ranks, case.network.ports
+    peer = np.full((ranks - 1, ranks, rails), -1)
+    sent = np.zeros(peer.shape)
+    shards = np.broadcast_to(np.asarray(case.params.chunk_bytes[0])[0], ranks)
+    for k, i in itertools.product(range(ranks - 1), range(ranks)):
+        j = (i + k + 1) % ranks
+        weight = source[:, i] * destination[:, j]
+        sent[k, i] = shards[j] * weight / weight.sum()
+        peer[k, i] = np.where(weight > 0, j, -1)
+    return peer, sent
+
+
+@pytest.mark.parametrize("switching", ["cut_through", "store_and_forward"])
+def test_weights_cut_like_the_same_sends_written_out(switching):
+    rng = np.random.default_rng(3)
+    source, destination = rng.uniform(0.2, 2, (2, 3, 5))
+    source[1, 2] = destination[0, 4] = 0.0  # no part of these sends on that rail
+    cut = {"source": source.tolist(), "destination": destination.tolist()}
+    weights = ", ".join(f"{key} = {value}" for key, value in cut.items())
+    text = (
+        'kind = "reduce_scatter"\nsize = "100 MB"\nstripe = true\n'
+        f"shards = [1, 2, 3, 0.5, 2.5]\nrail_shares = {{ {weights} }}"
+    )
+    engine, network = {"switching": switching}, flat(5, 3)
+    text = toml(network=network, collective=text, engine=engine)
+    case = mrcjax.build(load_spec(text))
+    rates = jnp.asarray(rng.uniform(0.3, 1, case.params.capacity_bytes_per_s.shape) * 50e9)
+    case = replace(case, params=replace(case.params, capacity_bytes_per_s=rates))
+    peer, sent = by_hand(case, source, destination)
+    other, params = with_table(case, peer, sent)
+    params = replace(params, shares=None)
+    found, wanted = times_of(case), times_of(other, params)
+    np.testing.assert_allclose(found.finish_s, wanted.finish_s, rtol=1e-12)
+    np.testing.assert_allclose(found.link_bytes, wanted.link_bytes, rtol=1e-12)
+
+
+def test_equal_weights_are_no_weights():
+    network = flat(7, 3)
+    keys = {"kind": "all_reduce", "size": "100 MB", "stripe": True}
+    plain = times_of(case_of(network, keys))
+    cut = {**keys, "shards": [2.0] * 7}
+    np.testing.assert_allclose(times_of(case_of(network, cut)).finish_s, plain.finish_s, rtol=1e-12)
+
+
+def test_a_rail_without_weight_costs_nothing_not_even_its_latency():
+    text = 'kind = "all_reduce"\nsize = "1 MB"\nstripe = true\n'
+    cut = "rail_shares = { source = [[1, 1, 1], [0, 0, 0]] }"
+    network = flat(3, 2, latency=["1 us", "10 ms"])
+    two = mrcjax.build(load_spec(toml(network=network, collective=text + cut)))
+    one = case_of(flat(3, 1, latency="1 us"), {"kind": "all_reduce", "size": "1 MB"})
+    assert float(times_of(two).time_s) == pytest.approx(float(times_of(one).time_s), rel=1e-12)
+
+
+def test_whole_sends_keep_to_their_rail():
+    rail = "[[0, 1, 0], [1, 0, 0], [1, 1, 0]]"
+    text = 'kind = "all_gather"\nsize = "3 MB"\nstripe = true\n'
+    text += f"rail_shares = {{ rail = {rail} }}"
+    case = mrcjax.build(load_spec(toml(network=flat(3, 2), collective=text)))
+    sent = np.asarray(times_of(case).link_bytes)[: 2 * 3].reshape(2, 3) / 1e6
+    np.testing.assert_array_equal(sent, [[1, 1, 0], [1, 1, 2]])
+
+
+@pytest.mark.parametrize("what", ["source", "destination", "shards"])
+def test_derivatives_in_the_weights_agree_with_differences(what):
+    rng = np.random.default_rng(5)
+    keys = {"kind": "all_reduce", "size": "100 MB", "stripe": True, "shards": [1.0] * 5}
+    case = case_of(flat(5, 3), keys)
+    rates = rng.uniform(0.3, 1, case.params.capacity_bytes_per_s.shape) * 50e9
+    params = replace(case.params, capacity_bytes_per_s=jnp.asarray(rates))
+    case = replace(case, params=params)
+    source, destination = jnp.asarray(rng.normal(size=(2, 3, 5)))
+    here = Cutting(source, destination, None, jnp.asarray(rng.normal(size=5)))
+    along = jnp.asarray(rng.normal(size=getattr(here, what).shape))
+
+    def time(step):
+        moved = here._replace(**{what: getattr(here, what) + step * along})
+        return emulated_time(case)(moved, jnp.asarray(0.01))[0]
+
+    slope = float(jax.jit(jax.grad(time))(0.0))
+    timed = jax.jit(time)
+    difference = float(timed(1e-6) - timed(-1e-6)) / 2e-6
+    assert abs(slope) > 1e-6
+    assert slope == pytest.approx(difference, rel=1e-4)
+
+
+def test_other_weights_are_no_new_program():
+    keys = {"kind": "all_reduce", "size": "100 MB", "stripe": True, "shards": [1.0] * 4}
+    case, traces = case_of(flat(4, 2), keys), []
+
+    @jax.jit
+    def time(shares: Shares):
+        traces.append(1)
+        params = replace(case.params, shares=shares)
+        return emulate(params, case.network, case.schedule, config=case.config).time_s
+
+    for seed in range(3):
+        weights = jnp.asarray(np.random.default_rng(seed).uniform(0, 1, (2, 2, 4)))
+        time(Shares(weights[0], weights[1]))
+    assert len(traces) == 1
+
+
+# --- bounds ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("halves", "part"), [(BOTH, 8 / 15), (APART, (1 - 1 / 151) * 11 / 18.75)])
+def test_a_slow_receiver_owns_less(halves, part):
+    # n = 16, f = 0.1: S/(fB) + little, or s = S/(1 + (n - 1)/f) and (S - s)(1 + 1/f)/B; equal
+    # shards take 2 (n - 1)/n S/(fB) = 18.75 S/B.
+    slow = classes([[1], [1]], [[0.1], [1]], [1, 15])
+    equal = solve(slow, Demand(halves, 1.0, np.full(2, 1 / 16)))
+    free = solve(slow, Demand(halves, 1.0, None))
+    assert equal.proven_s == pytest.approx(18.75, rel=1e-9)
+    assert free.proven_s == pytest.approx(18.75 * part, rel=1e-9)
+    if halves is APART:
+        np.testing.assert_allclose(free.shard_bytes[0], 1 / 151, rtol=1e-6)
+
+
+def test_a_rank_slow_both_ways_gains_nothing_without_overlap():
+    slow = classes([[0.1], [1]], [[0.1], [1]], [1, 15])
+    assert solve(slow, Demand(APART, 1.0, None)).proven_s == pytest.approx(18.75, rel=1e-9)
+    assert solve(slow, Demand(BOTH, 1.0, None)).proven_s == pytest.approx(10, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("free", [False, True])
+def test_classes_give_what_every_pair_of_ranks_gives(seed, free):
+    """Against the programme over all pairs, written down plainly."""
+    rng = np.random.default_rng(seed)
+    kinds = classes(*rng.choice([0.25, 0.5, 1.0], (2, 2, 2)), [2, 2])
+    found = solve(kinds, Demand(BOTH, 1.0, None if free else np.full(2, 0.25)))
+    out, into = kinds.egress[kinds.index], kinds.ingress[kinds.index]
+    wanted = plain_programme(out, into, free)
+    assert found.time_s == pytest.approx(wanted, rel=1e-7)
+    assert found.proven_s == pytest.approx(wanted, rel=1e-7)
+
+
+def plain_programme(out, into, free):
+    ranks, rails = out.shape
+    flows = [(i, j, r) for i in range(ranks) for j in range(ranks) if i != j for r in range(rails)]
+    num = len(flows) + ranks + 1  # flows, shards, time
+    above, sums, right = [], [], []
+    for i, r in itertools.product(range(ranks), range(rails)):
+        for end, rate in ((0, out), (1, into)):
+            row = np.zeros(num)
+            row[: len(flows)] = [f[end] == i and f[2] == r for f in flows]
+            row[-1] = -rate[i, r]
+            above.append(row)
+    for i, j in itertools.permutations(range(ranks), 2):
+        row = np.zeros(num)
+        row[: len(flows)] = [f[:2] == (i, j) for f in flows]
+        row[len(flows) + np.array([i, j])] -= 1
+        sums.append(row)
+        right.append(0.0)
+    shards = np.eye(num)[len(flows) : -1]
+    sums += [shards.sum(axis=0)] if free else list(shards)
+    right += [1.0] if free else [1 / ranks] * ranks
+    cost = np.eye(num)[-1]
+    return linprog(cost, above, np.zeros(len(above)), np.array(sums), right).fun
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_any_prices_prove_a_bound(free):
+    rng = np.random.default_rng(2)
+    kinds = classes(*rng.uniform(0.2, 1, (2, 3, 2)), [2, 1, 3])
+    demand = Demand(APART, 1.0, None if free else np.full(3, 1 / 6))
+    best = solve(kinds, demand)
+    assert best.proven_s == pytest.approx(best.time_s, rel=1e-7)
+    for _ in range(200):
+        prices = rng.exponential(size=(2, 2, 3, 2)) ** 2
+        assert priced(kinds, demand, prices) <= best.time_s * (1 + 1e-9)
+
+
+def test_water_filling_is_the_least_of_all_cuts():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        rate, start, size = rng.uniform(0.2, 1, 3), rng.exponential(2, 3), rng.exponential(4)
+        time = float(water_filled(rate, start, np.asarray(size)))
+        assert (rate * np.maximum(time - start, 0)).sum() == pytest.approx(size, rel=1e-12)
+    # one rail alone, and a second that starts too late to help
+    assert water_filled(np.array([2.0, 1.0]), np.array([1.0, 9.0]), np.array(4.0)) == 3.0
+
+
+def test_a_programme_too_large_is_left_out():
+    many = classes(np.ones((800, 2)), np.ones((800, 2)))
+    assert solve(many, Demand(BOTH, 1.0, np.full(800, 1 / 800))) is None
+
+
+# --- the surrogate and the descent -------------------------------------------------------------
+
+
+def some_load():
+    rng = np.random.default_rng(4)
+    kinds = classes(*rng.uniform(0.2, 1, (2, 4, 3)), [1, 2, 3, 2])
+    source, destination = jnp.asarray(rng.normal(size=(2, 4, 3)))
+    return kinds, Cutting(source, destination, None, jnp.asarray(rng.normal(size=4)))
+
+
+def test_loads_are_those_of_the_links_of_an_emulation():
+    rng = np.random.default_rng(6)
+    case = case_of(flat(5, 2), {"kind": "all_reduce", "size": "1 GB", "stripe": True})
+    kinds = one_by_one(case)
+    source, destination = rng.uniform(0.2, 1, (2, 5, 2))
+    cutting = Cutting(*(jnp.log(jnp.asarray(w)) for w in (source, destination)))
+    load = load_of(kinds, 1e9, (True, False))
+    keys = {"kind": "all_reduce", "size": "1 GB", "stripe": True, "shards": [1.0] * 5}
+    cut = case_of(flat(5, 2), keys)
+    shares = Shares(jnp.asarray(source.T), jnp.asarray(destination.T))
+    times = times_of(cut, replace(cut.params, shares=shares))
+    busy = np.asarray(times.link_bytes / cut.params.capacity_bytes_per_s).reshape(2, 2, 5)
+    found = np.asarray(port_seconds(load, cutting)).sum(axis=0)
+    np.testing.assert_allclose(found, np.moveaxis(busy, 1, 2), rtol=1e-12)
+
+
+def test_smooth_maximum_is_within_its_error():
+    values = jnp.asarray(np.random.default_rng(0).uniform(size=(3, 50)))
+    for width in (1e-4, 1e-2, 1.0):
+        over = np.asarray(smooth_max(values, jnp.asarray(width)) - values.max(axis=1))
+        assert (over >= 0).all()
+        assert (over <= width * math.log(50) + 1e-15).all()
+
+
+def test_derivatives_of_the_loads_agree_with_differences():
+    kinds, here = some_load()
+    load = load_of(kinds, 1.0, (True, False))
+    along = jax.tree.map(lambda x: jnp.asarray(np.random.default_rng(1).normal(size=x.shape)), here)
+
+    def time(step):
+        moved = jax.tree.map(lambda x, way: x + step * way, here, along)
+        # the width follows the time without a part in its derivative
+        return load_time(load, moved, jnp.asarray(1e-9))[0]
+
+    slope = float(jax.grad(time)(0.0))
+    assert slope == pytest.approx(float(time(1e-7) - time(-1e-7)) / 2e-7, rel=1e-5)
+
+
+def test_a_descent_keeps_the_best_and_stops_when_told():
+    def bowl(x, temperature):
+        del temperature
+        return ((x - 3.0) ** 2).sum() + 1.0, ((x - 3.0) ** 2).sum() + 1.0
+
+    start, steps = jnp.zeros(2), 200
+    found = descend(bowl, start, annealed(1.0, 0.1, steps), adam(0.2, steps))
+    assert found.best_s == pytest.approx(1.0, abs=1e-3)
+    assert found.best_s <= min(found.exact_s)
+    stopped = descend(
+        bowl, start, annealed(1.0, 0.1, steps), adam(0.2, steps), on_block=lambda n, _: n < 50
+    )
+    assert stopped.stopped
+    assert len(stopped.exact_s) == 50
+    np.testing.assert_array_equal(stopped.exact_s, found.exact_s[:50])
+
+
+def test_pipelined_halves_share_the_ports():
+    kinds, here = some_load()
+    loads = [load_of(kinds, 1.0, (True, False), pipelined=way) for way in (False, True)]
+    apart, both = (float(load_time(load, here, jnp.asarray(1e-6))[1]) for load in loads)
+    seconds = np.asarray(port_seconds(loads[0], here))
+    assert both == pytest.approx(seconds.sum(axis=0).max(), rel=1e-12)
+    assert apart == pytest.approx(seconds.max(axis=(1, 2, 3)).sum(), rel=1e-12)
+    assert both < apart
+
+
+# --- whole searches ----------------------------------------------------------------------------
+
+
+def again(found) -> float:
+    """Time of the tuned spec run from its text."""
+    return mrcjax.run(load_spec(spec_to_toml(found.best))).time_s
+
+
+def test_unequal_rails_carry_the_sum_of_their_rates():
+    rates = {"rail_rate": ["400 Gbit/s", "234 Gbit/s"]}
+    network = {**flat(8, 2), **rates}
+    found = tune(spec_of(network, "10 GB", options={"shards": False}, stripe=True))
+    moved = 2 * 7 / 8 * 10e9
+    assert moved / found.before_s == pytest.approx(2 * 234e9 / 8, rel=1e-3)
+    assert moved / found.after_s == pytest.approx(634e9 / 8, rel=1e-3)
+    assert found.lower_bound_s <= found.after_s
+    assert again(found) == found.after_s
+
+
+def test_a_late_rail_is_filled_like_water():
+    rates = {"rail_rate": ["400 Gbit/s", "234 Gbit/s"], "latency": ["1 us", "150 us"]}
+    found = tune(spec_of({**flat(8, 2), **rates}, "20 MB", options={"shards": False}))
+    filled = water_filled(np.array([50e9, 29.25e9]), np.array([2e-6, 300e-6]), np.array(17.5e6))
+    assert found.after_s == pytest.approx(2 * float(filled), rel=1e-3)
+    assert found.lower_bound_s == pytest.approx(2 * float(filled), rel=1e-9)
+
+
+def test_a_slow_receiver_is_given_a_smaller_shard():
+    spec = spec_of(flat(16), faults=[("rank 0 ingress*", 0.1)], options={"steps": 600})
+    found = tune(spec)
+    equal, best = 0.375, (1 - 1 / 151) * 11 / 50
+    assert found.before_s == pytest.approx(equal, rel=1e-3)
+    assert found.after_s == pytest.approx(best, rel=1e-2)
+    assert found.lower_bound_s == pytest.approx(0.2, rel=1e-9)
+    assert found.optima_s["programme, one half after the other"] == pytest.approx(best, rel=1e-6)
+    assert found.best.collective.shards[0] < 0.2
+    assert again(found) == found.after_s
+
+
+def test_a_rank_slow_both_ways_is_left_alone():
+    found = tune(spec_of(flat(16), faults=[("rank 0 *gress*", 0.1)]))
+    assert found.after_s == found.before_s == pytest.approx(0.375, rel=1e-3)
+    assert found.found_by == "before"
+
+
+def damaged(ranks: int, rails: int, worst: int) -> list[tuple[str, float]]:
+    """Rails at half rate both ways with probability 0.1, the worst rank with so many of them."""
+    for seed in itertools.count():
+        slow = np.random.default_rng(seed).random((rails, ranks)) < 0.1
+        if slow.sum(axis=0).max() == worst:
+            return [(f"rank {i} *gress rail {r}", 0.5) for r, i in np.argwhere(slow)]
+
+
+@pytest.mark.slow
+def test_damaged_rails_come_within_a_third_of_a_percent_of_the_bound():
+    options = {"shards": False, "steps": 400, "engine_steps": 0}
+    spec = spec_of(flat(256, 8), faults=damaged(256, 8, 4), options=options, stripe=True)
+    found = tune(spec)
+    assert found.before_s == pytest.approx(1.5 * found.lower_bound_s, rel=1e-3)
+    heuristics = {name: time / found.lower_bound_s for name, time in found.heuristics_s.items()}
+    assert 1.01 < heuristics["source x destination"] < 1.02
+    assert heuristics["source"] > 1.49
+    assert found.gap < 3e-3
+    assert found.parameters == 2 * 256 * 8
+
+
+def test_whole_sends_get_round_a_failed_port():
+    faults = [("rank 5 *gress rail 2", 0.0)]
+    options = {"rails": "whole", "shards": False}
+    found = tune(spec_of(flat(64, 4), faults=faults, options=options))
+    assert found.before_s == math.inf
+    assert found.after_s <= 1.03 * found.optima_s["programme"]
+    rail = np.asarray(found.best.collective.rail_shares.rail)
+    assert (rail[5] != 2)[np.arange(64) != 5].all()
+    assert (rail[:, 5] != 2)[np.arange(64) != 5].all()
+    for rank in range(64):
+        used = np.delete(rail[rank], rank)
+        assert len(set(used.tolist())) == (3 if rank == 5 else 4)
+    assert again(found) == found.after_s
+
+
+def test_a_table_is_tuned_pair_by_pair():
+    faults = [("rank 1 *gress rail 0", 0.3), ("rank 2 egress rail 1", 0.5)]
+    found = tune(spec_of(flat(4, 2), faults=faults, options={"rails": "table", "shards": False}))
+    assert found.parameters == 2 * 4 * 2 + 4 * 4 * 2
+    assert found.lower_bound_s <= found.after_s < found.before_s
+    assert again(found) == found.after_s
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+@given(st.data())
+def test_never_worse_than_simple_never_below_the_bound(data):
+    ranks, rails = data.draw(st.sampled_from([(3, 2), (4, 3)]))
+    kind = data.draw(st.sampled_from(["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]))
+    rate = st.sampled_from([0.1, 0.5, 1.0])
+    faults = [
+        (f"rank {i} {way} rail {r}", data.draw(rate))
+        for i in range(ranks)
+        for r in range(rails)
+        for way in ("egress", "ingress")
+    ]
+    size = data.draw(st.sampled_from(["10 kB", "1 GB"]))
+    options = {"steps": 50, "engine_steps": 5}
+    found = tune(spec_of(flat(ranks, rails), size, faults, options, kind=kind))
+    assert found.after_s <= min(found.before_s, *found.heuristics_s.values())
+    assert found.after_s >= found.lower_bound_s * (1 - 1e-12)
+    assert found.outcome.time_s >= found.outcome.lower_bound_s * (1 - 1e-12)
+
+
+def test_it_stops_with_the_best_so_far():
+    calls = []
+    spec = spec_of(flat(8, 2), faults=[("rank 1 *gress rail 0", 0.5)], options={"steps": 500})
+    found = tune(spec, is_stopped=lambda: bool(calls.append(1)) or len(calls) > 2)
+    assert found.stopped
+    assert len(found.history) < 500
+    assert found.after_s <= found.before_s
+
+
+def test_a_search_can_start_from_a_cut():
+    from mrcjax.tune.weights import weights_of_spec
+
+    faults = [("rank 1 *gress rail 0", 0.5), ("rank 2 ingress rail 1", 0.25)]
+    options = {"steps": 100, "engine_steps": 0}
+    spec = spec_of(flat(6, 2), faults=faults, options=options)
+    first = tune(spec)
+    loads = [s.exact_s for s in first.history]
+    second = tune(spec, start=weights_of_spec(first.best))
+    assert second.history[0].exact_s == pytest.approx(min(loads), rel=1e-3)
+    assert second.history[0].exact_s < loads[0]
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+TREE = {"kind": "fat_tree", "ranks": 8, "radix": 8, "link_rate": "50 GB/s"}
+
+
+@pytest.mark.parametrize(
+    ("network", "more", "where"),
+    [
+        (TREE, {}, "network.kind"),
+        (flat(8, 2), {"algorithm": "ring"}, "collective.algorithm"),
+        (flat(8, 2), {"element_bytes": 4}, "collective.element_bytes"),
+        (flat(8, 2), {"options": {"rails": "fixed"}}, "tune.rails"),
+        (flat(8), {"options": {"shards": False}}, "tune.rails"),
+        (flat(8, 2), {"kind": "all_gather", "options": {"shards": True}}, "tune.shards"),
+        (flat(1, 2), {}, "network.ranks"),
+        (flat(4), {"faults": [("rank 1 ingress*", 0.0)]}, "faults.links"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(network, more, where):
+    with pytest.raises(SpecError) as error:
+        tune(spec_of(network, **more))
+    assert error.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("stripe = true\nrail_shares = { source = [[1, 1]] }", "collective.rail_shares.source"),
+        ("stripe = true\nrail_shares = { rail = [[0, 2], [0, 0]] }", "collective.rail_shares.rail"),
+        ("stripe = true\nrail_shares = { source = [[0, 1], [0, 1]] }", "collective.rail_shares"),
+        ("rail_shares = { source = [[1, 1], [1, 1]] }", "collective.rail_shares"),
+        ("shards = [1, 2, 3]", "collective.shards"),
+        ("shards = [0, 0]", "collective.shards"),
+        ('shards = [1, 2]\nalgorithm = "ring"', "collective.shards"),
+        (
+            "stripe = true\nrail_shares = { rail = [[0, 1], [0, 0]], table = [] }",
+            "collective.rail_shares",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(text, where):
+    text = f'kind = "all_reduce"\nsize = "1 GB"\n{text}'
+    with pytest.raises(SpecError) as error:
+        mrcjax.build(load_spec(toml(network=flat(2, 2), collective=text)))
+    assert error.value.where.startswith(where)
+
+
+def test_shares_of_a_spec_are_written_back():
+    cut = RailShares(source=((1.0, 0.1), (2.0, 1 / 3)))
+    text = toml(
+        network=flat(2, 2), collective={"kind": "all_gather", "size": "1 GB", "stripe": True}
+    )
+    spec = load_spec(text)
+    import msgspec
+
+    spec = msgspec.structs.replace(
+        spec, collective=msgspec.structs.replace(spec.collective, rail_shares=cut)
+    )
+    assert load_spec(spec_to_toml(spec)) == spec
