@@ -12,6 +12,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import sys
 import textwrap
 import threading
@@ -86,6 +87,7 @@ def _dispatch(given: list[str]) -> None:
         "run": partial(run_command, command=command),
         "compare": partial(compare_command, command=command),
         "bound": bound_command,
+        "tune": partial(tune_command, command=command),
         "show": show_command,
         "plot": partial(plot_command, command=command),
         "spec": spec_command,
@@ -260,6 +262,75 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
     for name, bound_s in sorted(bounds_s.items(), key=lambda item: -item[1]):
         mark = "  <- the lower bound" if name == largest else ""
         print(f"  {name:<{width}}  {format_seconds(bound_s)}{mark}")
+
+
+def tune_command(
+    spec: SpecFile,
+    *,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None,
+        arg(
+            metavar="FILE.h5",
+            help="Add the best run and all steps to this archive; wins over output.file.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    tuned: Annotated[
+        Path | None,
+        arg(
+            metavar="FILE.toml",
+            help="Write the best as a spec here; without it SPEC's name with .tuned.toml, beside "
+            "the archive or in the current folder.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    resume: Annotated[bool, arg(help="Go on from the last search in the archive.")] = False,
+    overrides: Overrides = (),
+    command: Suppress[str] = "",
+) -> None:
+    """Find the shards and the cut over rails that make a collective quickest.
+
+    Ctrl-C ends the search with the best so far, a second one at once.
+    """
+    from mrcjax.spec import SpecError
+
+    asked = _load(spec, overrides)
+    target = _target(asked, out)
+    from mrcjax import archive
+
+    if target is not None:
+        archive.check_writable(target)
+    elif resume:
+        raise SpecError(
+            "--resume needs an archive to go on from", remedy="name it with --out FILE.h5"
+        )
+    if tuned is None:
+        folder = Path() if target is None else target.parent
+        tuned = folder / f"{spec.stem}.tuned.toml"
+    _prepare_jax()
+    from mrcjax.tune import tune
+    from mrcjax.tune.keeping import check_spec_file, keep, kept, write_spec
+    from mrcjax.tune.text import tuned_text
+
+    check_spec_file(tuned)
+    start, history = kept(target, asked) if resume and target is not None else (None, ())
+    started = datetime.now(UTC)
+
+    def search(is_stopped: Callable[[], bool]):
+        return tune(asked, start=start, history=history, report=_progress, is_stopped=is_stopped)
+
+    found = _until_interrupted(search, f"tuning {_what(asked)}")
+    if target is not None:
+        keep(target, found, command=command, started=started)
+    write_spec(tuned, found, command=command)
+    if as_json:
+        _print_json({**found.to_json(), "spec": str(tuned)})
+    else:
+        print(f"{tuned_text(found)}\nwritten to {tuned}")
+    if found.stopped:
+        sys.stdout.flush()
+        raise SystemExit(INTERRUPTED)
 
 
 def show_command(file: ArchiveFile, *, run: OneRun = None, as_json: AsJson = False) -> None:
@@ -529,6 +600,25 @@ def _at_once(work: Callable[[], T], what: str) -> T:
     if error is not None:
         raise error
     return result  # pyright: ignore[reportReturnType]
+
+
+def _until_interrupted(work: Callable[[Callable[[], bool]], T], what: str) -> T:
+    """Do work that asks whether to stop; Ctrl-C makes it stop, a second one ends the process."""
+    stop = threading.Event()
+
+    def ask(_: int, __: Any) -> None:
+        if stop.is_set():
+            os._exit(_interrupted())
+        print("\nmrcjax: ending with the best so far; Ctrl-C again ends at once", file=sys.stderr)
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        return work(stop.is_set)
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        return _at_once(lambda: work(stop.is_set), what)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _progress(text: str) -> None:

@@ -19,13 +19,13 @@ from mrcjax.spec import RailShares, SpecError, load_spec, spec_to_toml
 from mrcjax.tune import tune
 from mrcjax.tune.classes import Classes, one_by_one
 from mrcjax.tune.descent import adam, annealed, descend
-from mrcjax.tune.emulated import emulated_time
+from mrcjax.tune.emulated import emulated_of, emulated_time
 from mrcjax.tune.programme import Demand, priced, solve, water_filled
 from mrcjax.tune.surrogate import Cutting, load_of, load_time, port_seconds, smooth_max
 
 BOTH = ((1.0, 1.0),)
 APART = ((0.0, 1.0), (1.0, 0.0))
-QUICK = {"steps": 200, "engine_steps": 20}
+QUICK = {"steps": 200, "engine_steps": 10}
 
 
 def spec_of(network: dict, size: str = "1 GB", faults=(), options=None, **collective):
@@ -125,7 +125,7 @@ def test_derivatives_in_the_weights_agree_with_differences(what):
 
     def time(step):
         moved = here._replace(**{what: getattr(here, what) + step * along})
-        return emulated_time(case)(moved, jnp.asarray(0.01))[0]
+        return emulated_time(emulated_of(case), moved, jnp.asarray(0.01))[0]
 
     slope = float(jax.jit(jax.grad(time))(0.0))
     timed = jax.jit(time)
@@ -280,21 +280,27 @@ def test_derivatives_of_the_loads_agree_with_differences():
         # the width follows the time without a part in its derivative
         return load_time(load, moved, jnp.asarray(1e-9))[0]
 
-    slope = float(jax.grad(time)(0.0))
-    assert slope == pytest.approx(float(time(1e-7) - time(-1e-7)) / 2e-7, rel=1e-5)
+    slope = float(jax.jit(jax.grad(time))(0.0))
+    timed = jax.jit(time)
+    assert slope == pytest.approx(float(timed(1e-7) - timed(-1e-7)) / 2e-7, rel=1e-5)
 
 
 def test_a_descent_keeps_the_best_and_stops_when_told():
-    def bowl(x, temperature):
+    def bowl(centre, x, temperature):
         del temperature
-        return ((x - 3.0) ** 2).sum() + 1.0, ((x - 3.0) ** 2).sum() + 1.0
+        return ((x - centre) ** 2).sum() + 1.0, ((x - centre) ** 2).sum() + 1.0
 
-    start, steps = jnp.zeros(2), 200
-    found = descend(bowl, start, annealed(1.0, 0.1, steps), adam(0.2, steps))
+    centre, start, steps = jnp.asarray(3.0), jnp.zeros(2), 200
+    found = descend(bowl, centre, start, annealed(1.0, 0.1, steps), adam(0.2, steps))
     assert found.best_s == pytest.approx(1.0, abs=1e-3)
     assert found.best_s <= min(found.exact_s)
     stopped = descend(
-        bowl, start, annealed(1.0, 0.1, steps), adam(0.2, steps), on_block=lambda n, _: n < 50
+        bowl,
+        centre,
+        start,
+        annealed(1.0, 0.1, steps),
+        adam(0.2, steps),
+        on_block=lambda n, _: n < 50,
     )
     assert stopped.stopped
     assert len(stopped.exact_s) == 50
@@ -345,7 +351,9 @@ def test_a_slow_receiver_is_given_a_smaller_shard():
     assert found.before_s == pytest.approx(equal, rel=1e-3)
     assert found.after_s == pytest.approx(best, rel=1e-2)
     assert found.lower_bound_s == pytest.approx(0.2, rel=1e-9)
-    assert found.optima_s["programme, one half after the other"] == pytest.approx(best, rel=1e-6)
+    assert found.optima_s["programme, with a barrier between the halves"] == pytest.approx(
+        best, rel=1e-6
+    )
     assert found.best.collective.shards[0] < 0.2
     assert again(found) == found.after_s
 
@@ -405,9 +413,9 @@ def test_a_table_is_tuned_pair_by_pair():
 )
 @given(st.data())
 def test_never_worse_than_simple_never_below_the_bound(data):
-    ranks, rails = data.draw(st.sampled_from([(3, 2), (4, 3)]))
-    kind = data.draw(st.sampled_from(["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]))
-    rate = st.sampled_from([0.1, 0.5, 1.0])
+    ranks, rails = 4, 2
+    kind = data.draw(st.sampled_from(["all_reduce", "reduce_scatter"]))
+    rate = st.floats(0.1, 1.0)
     faults = [
         (f"rank {i} {way} rail {r}", data.draw(rate))
         for i in range(ranks)

@@ -6,34 +6,56 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.case import Case
-from mrcjax.engine import Shares, emulate
-from mrcjax.tune.descent import Objective
+from mrcjax.collective import Schedule
+from mrcjax.engine import Config, Params, Shares, emulate
+from mrcjax.network import Network
+from mrcjax.pytree import pytree, static
 from mrcjax.tune.surrogate import Cutting, smooth_max
 
 
-def emulated_time(case: Case) -> Objective:
-    """Time of a cut by rank on a case that is cut by weights already.
+@pytree
+class Emulated:
+    """What an emulation is made of beside what is tuned."""
+
+    params: Params
+    network: Network
+    schedule: Schedule
+    size_bytes: jax.Array  # ()
+    config: Config = static()
+
+
+def emulated_of(case: Case) -> Emulated:
+    """Collect the constants of a case that is cut by weights, equal ones if it has none."""
+    params = case.params
+    size = jnp.asarray(float(case.spec.collective.size), params.late_s.dtype)
+    if params.shares is None:
+        ones = jnp.ones((case.network.ports, case.network.ranks), params.late_s.dtype)
+        params = replace(
+            params, shares=Shares(ones, ones), chunk_bytes=(size[None, None] / ones.shape[1],)
+        )
+    return Emulated(params, case.network, case.schedule, size, case.config)
+
+
+def emulated_time(
+    emulated: Emulated, cutting: Cutting, temperature: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Smooth and exact time of a cut by rank.
 
     Takes logarithms of weights: source and destination (rails, ranks), shards (ranks,). Smooth is
     the log-sum-exp of the ranks' finish times, at most temperature x ln(ranks) of it too large.
     """
-    given = case.params.shares
-    assert given is not None
-    size_bytes = float(case.spec.collective.size)
-
-    def objective(cutting: Cutting, temperature: jax.Array) -> tuple[jax.Array, jax.Array]:
-        params = case.params
-        if cutting.source is not None and cutting.destination is not None:
-            source, destination = _weights(cutting.source), _weights(cutting.destination)
-            params = replace(params, shares=Shares(source, destination, given.table))
-        if cutting.shards is not None:
-            weight = _weights(cutting.shards)
-            params = replace(params, chunk_bytes=(size_bytes * (weight / weight.sum())[None],))
-        times = emulate(params, case.network, case.schedule, config=case.config)
-        width = temperature * jax.lax.stop_gradient(times.time_s)
-        return smooth_max(times.finish_s, width), times.time_s
-
-    return objective
+    params = emulated.params
+    assert params.shares is not None
+    if cutting.source is not None and cutting.destination is not None:
+        source, destination = _weights(cutting.source), _weights(cutting.destination)
+        params = replace(params, shares=Shares(source, destination, params.shares.table))
+    if cutting.shards is not None:
+        weight = _weights(cutting.shards)
+        bytes_ = emulated.size_bytes * (weight / weight.sum())
+        params = replace(params, chunk_bytes=(bytes_[None],))
+    times = emulate(params, emulated.network, emulated.schedule, config=emulated.config)
+    width = temperature * jax.lax.stop_gradient(times.time_s)
+    return smooth_max(times.finish_s, width), times.time_s
 
 
 def num_sends(case: Case) -> int:
@@ -44,9 +66,3 @@ def num_sends(case: Case) -> int:
 def _weights(log: jax.Array) -> jax.Array:
     """Largest 1; only ratios matter."""
     return jnp.exp(log - jax.lax.stop_gradient(log.max(axis=0, keepdims=True)))
-
-
-def ones(case: Case) -> Shares:
-    """Equal weights of all lanes."""
-    ones = jnp.ones((case.network.ports, case.network.ranks), case.params.late_s.dtype)
-    return Shares(ones, ones)

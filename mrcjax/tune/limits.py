@@ -28,9 +28,9 @@ def limits(
     """Bounds in seconds by name, and the optima of the programmes by name (none where too large).
 
     shard_bytes: (classes,), None where shards are free. shares: (classes, classes, rails), None
-    where rails are free. The first dict holds for whatever order the two halves of an all-reduce
-    are sent in, the programme "one half after the other" (in the second only) where a rank sends
-    nothing of the all-gather before its reduce-scatter is done.
+    where rails are free. The programme "with a barrier between the halves" is no bound of an
+    emulation, where ranks that have their data go on while others still wait for theirs; it tells
+    by and large what is to be had without pipelining.
     """
     size = float(case.spec.collective.size)
     halves = HALVES[case.spec.collective.kind]
@@ -46,7 +46,7 @@ def limits(
             bounds["linear programme"] = solved.proven_s
         apart = solve(classes, Demand(halves, size, shard_bytes), shares)
         if apart is not None and len(halves) > 1:
-            optima["programme, one half after the other"] = apart.time_s
+            optima["programme, with a barrier between the halves"] = apart.time_s
     return bounds, optima
 
 

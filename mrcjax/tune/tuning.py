@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import jax
@@ -18,7 +17,7 @@ from mrcjax.engine import Times
 from mrcjax.spec import FlatRails, Spec, SpecError, TuneSpec
 from mrcjax.tune.classes import Classes, classes_of, one_by_one
 from mrcjax.tune.descent import BLOCK, Descent, Objective, adam, annealed, descend
-from mrcjax.tune.emulated import emulated_time, num_sends, ones
+from mrcjax.tune.emulated import Emulated, emulated_of, emulated_time, num_sends
 from mrcjax.tune.limits import HALVES, limits
 from mrcjax.tune.reference import references
 from mrcjax.tune.surrogate import Cutting, Load, load_of, load_time, shares_of
@@ -90,6 +89,7 @@ def tune(
     *,
     case: Case | None = None,
     start: Weights | None = None,
+    history: Sequence[Step] = (),
     report: Report = lambda text: None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Tuned:
@@ -103,6 +103,7 @@ def tune(
         case: the spec as built, where its numbers were changed by hand; the best spec then gives
             its time only with the same change.
         start: where to start instead of at the rates of the rails.
+        history: steps already behind, that led to `start`; they count.
         report: called with what is being done.
         is_stopped: asked between steps; True ends the search with the best so far.
 
@@ -118,6 +119,7 @@ def tune(
         classes = one_by_one(case) if by_pair else classes_of(case)
         _check_size(classes)
         search = _Search(spec, options, case, classes, report, is_stopped)
+        search.history += history
         search.wall_s["build"] = time.perf_counter() - started
         return _tune(search, start)
 
@@ -134,6 +136,8 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         "bounds", limits, search.case, classes, shard_bytes, shares, **free
     )
     heuristics = search.timed("heuristics", _heuristics, search)
+    if start is not None:
+        search.timed("start", search.emulate, "start", start)
     found = search.timed("loads", _down_the_loads, search, load, first)
     cut, rounding_s = weights_of_cutting(classes, found.best, given), None
     if options.rails == "whole":
@@ -153,7 +157,7 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         best=best.case.spec
         if best.weights is not None
         else msgspec.structs.replace(spec, tune=None),
-        outcome=outcome_of(best.case, best.times, search.wall_s),
+        outcome=outcome_of(best.case, best.times, dict(search.wall_s)),
         before_s=search.tried["before"],
         found_by=best.name,
         heuristics_s=heuristics,
@@ -291,7 +295,8 @@ def _heuristics(search: _Search) -> dict[str, float]:
 
 def _down_the_loads(search: _Search, load: Load, first: Cutting) -> Descent:
     options, steps = search.options, search.options.steps
-    return _descend(search, "loads", partial(load_time, load), first, steps, options.learning_rate)
+    rate = options.learning_rate
+    return _descend(search, "loads", load_time, load, first, steps, rate)
 
 
 def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
@@ -301,19 +306,18 @@ def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
     steps = min(ENGINE_STEPS, ENGINE_SENDS // num_sends(case)) if asked is None else asked
     if steps == 0:
         return
-    if case.params.shares is None:
-        case = replace(case, params=replace(case.params, shares=ones(case)))
-    assert case.params.shares is not None
-    weights = case.params.shares
+    constants = emulated_of(case)
+    weights, ranks = constants.params.shares, case.network.ranks
+    assert weights is not None
+    shards = jnp.log(jnp.broadcast_to(constants.params.chunk_bytes[0][0], (ranks,)))
     here = Cutting(
         source=None if first.source is None else jnp.log(weights.source),
         destination=None if first.source is None else jnp.log(weights.destination),
-        shards=None if first.shards is None else jnp.log(case.params.chunk_bytes[0][0]),
+        shards=None if first.shards is None else shards,
     )
-    here = here._replace(shards=here.shards if first.shards is None else _by_rank(search, here))
     # by now all is nearly right: a tenth of the step
     rate = search.options.learning_rate / 10
-    found = _descend(search, "engine", emulated_time(case), here, steps, rate)
+    found = _descend(search, "engine", emulated_time, constants, here, steps, rate)
     source, destination = (
         old if new is None else np.exp(np.asarray(new) - np.asarray(new).max(axis=0))
         for new, old in ((found.best.source, cut.source), (found.best.destination, cut.destination))
@@ -323,11 +327,6 @@ def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
         score = np.asarray(found.best.shards)
         shards = np.exp(score - score.max())
     search.emulate("engine", Weights(source, destination, cut.table, cut.rail, shards))
-
-
-def _by_rank(search: _Search, here: Cutting) -> jax.Array:
-    assert here.shards is not None
-    return jnp.broadcast_to(here.shards, (search.case.network.ranks,))
 
 
 def _round(search: _Search, load: Load, relaxed: Cutting, shards: np.ndarray | None) -> Weights:
@@ -355,22 +354,32 @@ def _polish(search: _Search, cut: Weights, first: Cutting) -> None:
 
 
 def _descend(
-    search: _Search, stage: str, objective: Objective, first: Cutting, steps: int, rate: float
+    search: _Search,
+    stage: str,
+    objective: Objective,
+    constants: Load | Emulated,
+    first: Cutting,
+    steps: int,
+    rate: float,
 ) -> Descent:
-    def look(done: int, best_s: float) -> bool:
-        search.report(f"{stage}: step {done} of {steps}, {format_seconds(best_s)}")
+    def look(more: int, best_s: float) -> bool:
+        search.report(f"{stage}: step {done + more} of {steps}, {format_seconds(best_s)}")
         return not search.is_stopped()
 
+    done = min(steps, sum(step.stage == stage for step in search.history))
     found = descend(
         objective,
+        constants,
         first,
-        annealed(*search.options.temperature, steps),
-        adam(rate, steps),
+        annealed(*search.options.temperature, steps)[done:],
+        adam(rate, steps, done),
         on_block=look,
         block=BLOCK if stage == "loads" else 5,
     )
     values = zip(found.smooth_s, found.exact_s, strict=True)
-    search.history += [Step(stage, n, smooth, exact) for n, (smooth, exact) in enumerate(values)]
+    search.history += [
+        Step(stage, done + n, smooth, exact) for n, (smooth, exact) in enumerate(values)
+    ]
     search.stopped = search.stopped or found.stopped
     return found
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from mrcjax.case import Case
 from mrcjax.collective.shards import LaneShares, lane_shares
-from mrcjax.engine import Params, emulate
+from mrcjax.engine import Params, Times, emulate
 from mrcjax.spec import RailShares
 from mrcjax.tune.surrogate import Cutting, Load, load_time, shards_of, shares_of
 
 PROPOSALS = 300
+
+_emulate = jax.jit(emulate, static_argnames="config")
 
 
 def assign(load: Load, cutting: Cutting) -> np.ndarray:
@@ -83,7 +85,10 @@ def polish(
     """
     rng = np.random.default_rng(seed)
     ranks, lanes = case.network.ranks, case.network.ports
-    times = jax.jit(lambda params: emulate(params, case.network, case.schedule, config=case.config))
+
+    def times(params: Params) -> Times:
+        return _emulate(params, case.network, case.schedule, config=case.config)
+
     up = _up(case)
     best, now = rail.copy(), times(_with_rails(case, rail, lanes))
     way = [float(now.time_s)]

@@ -1,0 +1,113 @@
+"""A search in files: its history and its best in an archive, the best as a spec to run."""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from mrcjax import archive
+from mrcjax.archive import Column, Table
+from mrcjax.spec import Spec, SpecError, load_spec, spec_to_toml
+from mrcjax.tune.tuned import Step, Tuned
+from mrcjax.tune.weights import Weights, weights_of_spec
+
+RUN, HISTORY, RESULT = "tuned", "tuned-history", "tuned-result"
+HEADING = "# Written by `mrcjax tune`"
+
+
+def keep(path: Path, found: Tuned, *, command: str, started: datetime | None = None) -> None:
+    """Add the best run, the result and every step to an archive."""
+    tables = {HISTORY: _history(found), RESULT: _result(found)}
+    archive.write(path, {RUN: found.outcome}, command=command, tables=tables, started=started)
+
+
+def write_spec(path: Path, found: Tuned, *, command: str) -> None:
+    """Write the best as a spec; SpecError where something else stands there."""
+    check_spec_file(path)
+    text = f"{HEADING}: {command}\n\n{spec_to_toml(found.best)}"
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def check_spec_file(path: Path) -> None:
+    """Refuse a file that is no tuned spec, before hours of computing."""
+    try:
+        is_ours = not path.exists() or path.read_text(encoding="utf-8").startswith(HEADING)
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unwritable(path, error) from None
+    if not is_ours:
+        raise SpecError(
+            f"{path} is there already, and no tuned spec",
+            remedy="name another file with --tuned",
+        )
+
+
+def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
+    """The best cut and all steps of the last search in an archive, to go on from.
+
+    Raises SpecError where that search was for another network, collective or damage.
+    """
+    stored = archive.load(path)
+    runs = [name for name in stored.runs if name.split("-")[0] == RUN]
+    if not runs:
+        raise SpecError(
+            f"{path} holds no search to go on with", remedy="leave --resume out to begin one"
+        )
+    before = load_spec(stored.runs[runs[-1]].spec_text)
+    mine, other = spec.collective, before.collective
+    is_same = (before.network, before.faults, other.kind, other.size) == (
+        spec.network,
+        spec.faults,
+        mine.kind,
+        mine.size,
+    )
+    if not is_same:
+        raise SpecError(
+            f"{path} holds a search for another network, collective or damage",
+            remedy="name its archive with --out, or leave --resume out",
+        )
+    tables = [table for name, table in stored.tables.items() if name.startswith(HISTORY)]
+    steps = [
+        Step(row["stage"], row["number"], row["smooth_s"], row["exact_s"])
+        for row in (tables[-1].rows if tables else ())
+    ]
+    return weights_of_spec(before), steps
+
+
+def _history(found: Tuned) -> Table:
+    columns = (
+        Column("stage", "stage"),
+        Column("number", "step"),
+        Column("smooth_s", "smooth", "s"),
+        Column("exact_s", "time", "s"),
+    )
+    return Table([vars(step) for step in found.history], columns, "Steps of the search")
+
+
+def _result(found: Tuned) -> Table:
+    columns = (Column("what", "what"), Column("seconds", "time", "s", digits=6))
+    rows = [{"what": name, "seconds": seconds} for name, seconds in result_rows(found)]
+    return Table(rows, columns, "Before and after, and what no cut can beat")
+
+
+def result_rows(found: Tuned) -> Sequence[tuple[str, float | None]]:
+    """What a search is about, in the order to read it: name and seconds, None for never."""
+    infinite = float("inf")
+    rows = [("before", found.before_s)]
+    rows += list(found.heuristics_s.items())
+    rows += [(f"after ({found.found_by})", found.after_s)]
+    rows += [(f"lower bound ({found.bound_kind})", found.lower_bound_s)]
+    rows += list(found.optima_s.items())
+    return [(name, None if value == infinite else value) for name, value in rows]
+
+
+def _unwritable(path: Path, error: Exception) -> SpecError:
+    reason = getattr(error, "strerror", None) or "not text"
+    return SpecError(
+        f"{path} cannot be written ({reason})", remedy="name another file with --tuned"
+    )
