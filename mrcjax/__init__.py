@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec, SpecError, load_spec
     from mrcjax.step import train
-    from mrcjax.tune import Tuned, tune
+    from mrcjax.tuning import Tuned, tune
 
 __version__ = "0.1.0"
 
@@ -85,7 +85,7 @@ _MODULE_OF_NAME = {
     "Spec": "spec",
     "SpecError": "spec",
     "Times": "engine",
-    "Tuned": "tune",
+    "Tuned": "tuning",
     "build": "case",
     "compare": "comparison",
     "emulate": "engine",
@@ -95,7 +95,7 @@ _MODULE_OF_NAME = {
     "run": "emulation",
     "table_schedule": "collective",
     "train": "step",
-    "tune": "tune",
+    "tune": "tuning",
     "write": "archive",
 }
 

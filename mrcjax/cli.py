@@ -309,9 +309,9 @@ def tune_command(
         folder = Path() if target is None else target.parent
         tuned = folder / f"{spec.stem}.tuned.toml"
     _prepare_jax()
-    from mrcjax.tune import tune
-    from mrcjax.tune.keeping import check_spec_file, keep, kept, write_spec
-    from mrcjax.tune.text import tuned_text
+    from mrcjax.tuning import tune
+    from mrcjax.tuning.keeping import check_spec_file, keep, kept, write_spec
+    from mrcjax.tuning.text import tuned_text
 
     check_spec_file(tuned)
     start, history = kept(target, asked) if resume and target is not None else (None, ())

@@ -24,7 +24,7 @@ CHAIN = [
     {"case", "outcome"},
     {"bound", "training", "archive"},
     {"emulation", "report"},
-    {"step", "tune"},
+    {"step", "tuning"},
     {"comparison"},
     {"cli"},
     {"__main__"},

@@ -16,12 +16,12 @@ from scipy.optimize import linprog
 import mrcjax
 from mrcjax.engine import Shares, emulate
 from mrcjax.spec import RailShares, SpecError, load_spec, spec_to_toml
-from mrcjax.tune import tune
-from mrcjax.tune.classes import Classes, one_by_one
-from mrcjax.tune.descent import adam, annealed, descend
-from mrcjax.tune.emulated import emulated_of, emulated_time
-from mrcjax.tune.programme import Demand, priced, solve, water_filled
-from mrcjax.tune.surrogate import Cutting, load_of, load_time, port_seconds, smooth_max
+from mrcjax.tuning import tune
+from mrcjax.tuning.classes import Classes, one_by_one
+from mrcjax.tuning.descent import adam, annealed, descend
+from mrcjax.tuning.emulated import emulated_of, emulated_time
+from mrcjax.tuning.programme import Demand, priced, solve, water_filled
+from mrcjax.tuning.surrogate import Cutting, load_of, load_time, port_seconds, smooth_max
 
 BOTH = ((1.0, 1.0),)
 APART = ((0.0, 1.0), (1.0, 0.0))
@@ -440,7 +440,7 @@ def test_it_stops_with_the_best_so_far():
 
 
 def test_a_search_can_start_from_a_cut():
-    from mrcjax.tune.weights import weights_of_spec
+    from mrcjax.tuning.weights import weights_of_spec
 
     faults = [("rank 1 *gress rail 0", 0.5), ("rank 2 ingress rail 1", 0.25)]
     options = {"steps": 100, "engine_steps": 0}

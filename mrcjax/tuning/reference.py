@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from mrcjax.tune.classes import Classes
-from mrcjax.tune.programme import water_filled
-from mrcjax.tune.weights import Weights
+from mrcjax.tuning.classes import Classes
+from mrcjax.tuning.programme import water_filled
+from mrcjax.tuning.weights import Weights
 
 
 def references(classes: Classes, half_bytes: float) -> dict[str, Weights]:

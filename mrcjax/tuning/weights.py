@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from mrcjax.spec import RailShares, Spec, SpecError
-from mrcjax.tune.classes import Classes
-from mrcjax.tune.surrogate import Cutting
+from mrcjax.tuning.classes import Classes
+from mrcjax.tuning.surrogate import Cutting
 
 
 @dataclass(frozen=True)

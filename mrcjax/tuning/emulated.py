@@ -10,7 +10,7 @@ from mrcjax.collective import Schedule
 from mrcjax.engine import Config, Params, Shares, emulate
 from mrcjax.network import Network
 from mrcjax.pytree import pytree, static
-from mrcjax.tune.surrogate import Cutting, smooth_max
+from mrcjax.tuning.surrogate import Cutting, smooth_max
 
 
 @pytree

@@ -8,8 +8,8 @@ from pathlib import Path
 from mrcjax import archive
 from mrcjax.archive import Column, Table
 from mrcjax.spec import Spec, SpecError, load_spec, spec_to_toml
-from mrcjax.tune.tuned import Step, Tuned
-from mrcjax.tune.weights import Weights, weights_of_spec
+from mrcjax.tuning.tuned import Step, Tuned
+from mrcjax.tuning.weights import Weights, weights_of_spec
 
 RUN, HISTORY, RESULT = "tuned", "tuned-history", "tuned-result"
 HEADING = "# Written by `mrcjax tune`"

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from mrcjax.tune.classes import Classes
+from mrcjax.tuning.classes import Classes
 
 MOST_VARIABLES = 1_000_000
 

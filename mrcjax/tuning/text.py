@@ -1,8 +1,8 @@
 """What a search came to, for a terminal."""
 
 from mrcjax.report.table import text_table
-from mrcjax.tune.keeping import result_rows
-from mrcjax.tune.tuned import Tuned
+from mrcjax.tuning.keeping import result_rows
+from mrcjax.tuning.tuned import Tuned
 from mrcjax.units import format_bytes, format_seconds
 
 

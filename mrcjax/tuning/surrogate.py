@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.pytree import pytree, static
-from mrcjax.tune.classes import Classes
+from mrcjax.tuning.classes import Classes
 
 
 class Cutting(NamedTuple):

@@ -15,15 +15,15 @@ from mrcjax.case import Case, build, recut
 from mrcjax.emulation import outcome_of, precision, times_of
 from mrcjax.engine import Times
 from mrcjax.spec import FlatRails, Spec, SpecError, TuneSpec
-from mrcjax.tune.classes import Classes, classes_of, one_by_one
-from mrcjax.tune.descent import BLOCK, Descent, Objective, adam, annealed, descend
-from mrcjax.tune.emulated import Emulated, emulated_of, emulated_time, num_sends
-from mrcjax.tune.limits import HALVES, limits
-from mrcjax.tune.reference import references
-from mrcjax.tune.surrogate import Cutting, Load, load_of, load_time, shares_of
-from mrcjax.tune.tuned import Step, Tuned
-from mrcjax.tune.weights import Weights, given_shares, weights_of_cutting, weights_of_spec
-from mrcjax.tune.whole import PROPOSALS, assign, dealt, polish, rounding_loss
+from mrcjax.tuning.classes import Classes, classes_of, one_by_one
+from mrcjax.tuning.descent import BLOCK, Descent, Objective, adam, annealed, descend
+from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sends
+from mrcjax.tuning.limits import HALVES, limits
+from mrcjax.tuning.reference import references
+from mrcjax.tuning.surrogate import Cutting, Load, load_of, load_time, shares_of
+from mrcjax.tuning.tuned import Step, Tuned
+from mrcjax.tuning.weights import Weights, given_shares, weights_of_cutting, weights_of_spec
+from mrcjax.tuning.whole import PROPOSALS, assign, dealt, polish, rounding_loss
 from mrcjax.units import format_seconds
 
 ENGINE_STEPS = 100

@@ -4,8 +4,8 @@ import numpy as np
 
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case
-from mrcjax.tune.classes import Classes
-from mrcjax.tune.programme import Demand, solve, water_filled
+from mrcjax.tuning.classes import Classes
+from mrcjax.tuning.programme import Demand, solve, water_filled
 
 # of each kind of collective: for every half, how often a send carries its sender's and its
 # receiver's shard

@@ -11,7 +11,7 @@ from mrcjax.case import Case
 from mrcjax.collective.shards import LaneShares, lane_shares
 from mrcjax.engine import Params, Times, emulate
 from mrcjax.spec import RailShares
-from mrcjax.tune.surrogate import Cutting, Load, load_time, shards_of, shares_of
+from mrcjax.tuning.surrogate import Cutting, Load, load_time, shards_of, shares_of
 
 PROPOSALS = 300
 
