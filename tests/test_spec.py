@@ -371,7 +371,7 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "chunks_without_hierarchical",
-        _collective(NODES, 'kind = "all_reduce"\nsize = "1 GB"\nchunks = 4'),
+        _collective(NODES, 'kind = "all_reduce"\nsize = "1 GB"\nalgorithm = "ring"\nchunks = 4'),
         ("collective.chunks", "got 4", 'algorithm = "hierarchical"'),
     ),
     (

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runs import case_of, flat, times_of, toml, with_table
+from oracle import chunk
+from runs import case_of, expand, flat, times_of, toml, with_random_numbers, with_table
 from scipy.optimize import linprog
 
 import mrcjax
@@ -148,6 +149,32 @@ def test_other_weights_are_no_new_program():
         weights = jnp.asarray(np.random.default_rng(seed).uniform(0, 1, (2, 2, 4)))
         time(Shares(weights[0], weights[1]))
     assert len(traces) == 1
+
+
+def test_pieces_are_gathered_behind_the_scattering_of_the_next():
+    """Against the slow twin, send by send, with unequal ports and shards."""
+    rng = np.random.default_rng(8)
+    keys = {"kind": "all_reduce", "size": "100 MB", "stripe": True, "chunks": 4}
+    case = case_of(flat(4, 2), keys)
+    params = with_random_numbers(case, 3)
+    found, wanted = times_of(case, params), expand(case, params).by(chunk)
+    np.testing.assert_allclose(found.finish_s, wanted.finish_s, rtol=1e-12)
+    weights = {"shards": rng.uniform(0.5, 1, 4).tolist()}
+    cut = case_of(flat(4, 2), {**keys, **weights})
+    single = case_of(flat(4, 2), {**keys, **weights, "chunks": 1})
+    sent = [np.asarray(times_of(c, None).link_bytes) for c in (cut, single)]
+    np.testing.assert_allclose(*sent, rtol=1e-12)
+
+
+@pytest.mark.parametrize("match", ["rank 0 ingress*", "rank 0 *gress*"])
+def test_pipelined_a_slow_rank_costs_what_its_port_must_carry(match):
+    # own nothing: (1 + 1/chunks) S/(fB) at most, where equal shards take 18.75 S/B
+    options = {"chunks": [1, 64], "steps": 600, "engine_steps": 0}
+    found = tune(spec_of(flat(16), faults=[(match, 0.1)], options=options))
+    assert found.best.collective.chunks == 64
+    assert found.lower_bound_s == pytest.approx(0.2, rel=1e-9)
+    assert found.gap < 0.03
+    assert again(found) == found.after_s
 
 
 # --- bounds ------------------------------------------------------------------------------------

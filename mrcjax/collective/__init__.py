@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.collective.direct import direct_phase
+from mrcjax.collective.direct import direct_phase, pipelined
 from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.ring import node_order, ring_phase
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
@@ -69,13 +69,18 @@ def build(spec: Collective, network: Network, channels: int | None) -> Program:
     phases = _phases(spec, domain, lanes, layout, extra)
     if offsets:
         phases = [replace(p, rounds=offsets[0].shape[0]) for p in phases]
+    if spec.chunks > 1:
+        scatter, gather = phases
+        phases = pipelined(scatter, gather, spec.chunks)
     position = np.arange(network.ranks) // spec.group_stride % size
     if spec.shards is not None or spec.rail_shares is not None:
         pieces = weighted_chunks(spec, network.ranks, lanes)
         cut = lane_shares(spec.rail_shares, network.ranks, lanes) if spec.stripe else None
         return replace(_program(spec, network, orders, offsets, phases, [pieces]), shares=cut)
     whole = spec.algorithm == "direct" and not spec.stripe
-    pieces = chunks(0.0, float(spec.size), size, position, lanes, spec.element_bytes or 0, whole)
+    pieces = chunks(
+        0.0, float(spec.size) / spec.chunks, size, position, lanes, spec.element_bytes or 0, whole
+    )
     return _program(spec, network, orders, offsets, phases, [pieces])
 
 

@@ -3,6 +3,8 @@
 The all-pairs algorithm: reduce-scatter by sending, then all-gather in the same order.
 """
 
+from dataclasses import replace
+
 from mrcjax.collective.schedule import Phase
 
 
@@ -22,3 +24,17 @@ def direct_phase(
         owner=(0, 0, not gathers),
         **kwargs,
     )
+
+
+def pipelined(scatter: Phase, gather: Phase, pieces: int) -> list[Phase]:
+    """An all-reduce in pieces: each is gathered behind the scattering of the next.
+
+    All pieces are of one size, and cut alike. A rank's sends keep this order; only what they wait
+    for is another.
+    """
+    phases, at = [replace(scatter, after=-1)], 0
+    for _ in range(pieces - 1):
+        phases.append(replace(scatter, after=-1))
+        phases.append(replace(gather, after=at))
+        at = len(phases) - 2
+    return [*phases, replace(gather, after=at)]

@@ -71,10 +71,11 @@ class LaneShares:
 def weighted_chunks(spec: Collective, ranks: int, lanes: int) -> Chunks:
     """Shards in proportion to the weights of a spec: (1, ranks) where they are striped.
 
-    Without stripe every lane carries whole shards, (lanes, ranks).
+    Of the first of `spec.chunks` pieces, which are all cut alike. Without stripe every lane
+    carries whole shards, (lanes, ranks).
     """
     weights = np.ones(ranks) if spec.shards is None else np.asarray(spec.shards, np.float64)
-    sizes = float(spec.size) * (weights / weights.sum())
+    sizes = float(spec.size) / spec.chunks * (weights / weights.sum())
     rows = 1 if spec.stripe else lanes
     start = np.broadcast_to(np.cumsum(sizes) - sizes, (rows, ranks))
     bytes_ = np.broadcast_to(sizes, (rows, ranks))

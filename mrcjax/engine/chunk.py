@@ -33,7 +33,15 @@ def emulate(
     finish = params.late_s
     clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
     arrivals: list[jax.Array] = []
-    for phase, repeats in _runs_of_alike(schedule.phases):
+    for group, repeats in _groups(schedule.phases):
+        phase = group[0]
+        if len(group) > 1:
+            inputs = (params, network, schedule, config)
+            before = (clocks[phase.domain], arrivals[group[1].after], finish, link_bytes)
+            after, every = _interleaved(inputs, group, repeats, before)
+            clocks[phase.domain], _, finish, link_bytes = after
+            arrivals.extend(arrived for pair in zip(*every, strict=True) for arrived in pair)
+            continue
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
@@ -79,19 +87,71 @@ def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     return lanes, arrived, lanes.lane_free, sent
 
 
-def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:
-    """Phases, with how many alike follow each other that each need the one before.
+def _interleaved(inputs: tuple, group: tuple[Phase, ...], repeats: int, carry: Any) -> Any:
+    """Pairs of phases: the first starts on its own data, the second on what the last pair's got.
 
-    These share one piece of code: the two halves of most all-reduces are alike.
+    carry: clocks, arrivals of the phase that the next second one needs, finish, bytes on links.
+    Returns the carry and the arrivals of both phases of every pair, (repeats, lanes, ranks) each.
     """
-    runs: list[tuple[Phase, int]] = []
-    for index, phase in enumerate(phases):
-        follows = runs and phase.after == index - 1
-        if follows and _plain(phase) == _plain(runs[-1][0]):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+    params, network, schedule, config = inputs
+
+    def once(carry, _):
+        here, awaited, finish, link_bytes = carry
+        found = []
+        for phase, before in zip(group, (None, awaited), strict=True):
+            own = _entry(replace(phase, after=-1), [], network.ranks, params.late_s.dtype)
+            entry = own if before is None else _scoped(phase, before)
+            with jax.named_scope(phase.name.replace(" ", "_")):
+                here, arrived, left, sent = _emulate_phase(
+                    params, network, schedule, config, phase, here, entry
+                )
+            finish = later(later(latest(arrived), latest(left)), finish)
+            link_bytes = link_bytes + sent
+            found.append(later(arrived, entry))
+        return (here, found[0], finish, link_bytes), tuple(found)
+
+    return jax.lax.scan(once, carry, length=repeats)
+
+
+def _groups(phases: tuple[Phase, ...]) -> list[tuple[tuple[Phase, ...], int]]:
+    """Phases with how many alike follow each other that each need the one before, and such pairs.
+
+    These share one piece of code: the two halves of most all-reduces are alike, and pipelined
+    pieces repeat a pair, the reduce-scatter of one with the all-gather of the one before.
+    """
+    groups: list[tuple[tuple[Phase, ...], int]] = []
+    index = 0
+    while index < len(phases):
+        pairs = _num_pairs(phases, index)
+        if pairs > 1:
+            groups.append((phases[index : index + 2], pairs))
+            index += 2 * pairs
+            continue
+        phase = phases[index]
+        follows = bool(groups) and len(groups[-1][0]) == 1 and phase.after == index - 1
+        if follows and _plain(phase) == _plain(groups[-1][0][0]):
+            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
         else:
-            runs.append((phase, 1))
-    return runs
+            groups.append(((phase,), 1))
+        index += 1
+    return groups
+
+
+def _num_pairs(phases: tuple[Phase, ...], index: int) -> int:
+    """Pairs from here on: own data, then what the first of the pair before (or `index` - 1) got."""
+    count = 0
+    while index + 2 * count + 1 < len(phases):
+        at = index + 2 * count
+        first, second = phases[at : at + 2]
+        is_pair = first.after < 0 and second.after == (at - 2 if count else at - 1) >= 0
+        is_alike = _plain(first) == _plain(phases[index])
+        is_alike = is_alike and _plain(second) == _plain(phases[index + 1])
+        if not (is_pair and is_alike and first.rounds and second.rounds):
+            break
+        if first.domain != second.domain or first.domain != "network":
+            break
+        count += 1
+    return count
 
 
 def _plain(phase: Phase) -> Phase:

@@ -34,7 +34,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     between: Annotated[
         Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
     ] = "direct"
-    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical, or direct all_reduce).", 8)] = 1
     shards: Annotated[
         Weights | None,
         doc("Weight of the shard each rank owns (direct only); absent: equal.", [1, 2]),
@@ -75,6 +75,13 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         self._check_hierarchical()
         self._check_weights()
+        if self.algorithm == "direct" and self.chunks > 1 and self.element_bytes is not None:
+            raise SpecError(
+                "does not go with collective.chunks in the direct algorithm",
+                where="collective.element_bytes",
+                value=self.element_bytes,
+                remedy="pieces are exact fractions there; leave element_bytes out",
+            )
 
     def _check_weights(self):
         for key, wanted in (("shards", "direct"), ("rail_shares", "direct")):
@@ -112,6 +119,8 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 ("between", self.between, "direct"),
                 ("chunks", self.chunks, 1),
             ):
+                if key == "chunks" and self.algorithm == "direct" and self.kind == "all_reduce":
+                    continue
                 if value != usual:
                     raise SpecError(
                         f'has no effect with collective.algorithm = "{self.algorithm}"',

@@ -25,6 +25,10 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         bool | None,
         doc("Whether the bytes that each rank owns are free; absent: in an all_reduce.", True),
     ] = None
+    chunks: Annotated[
+        Annotated[tuple[Count, ...], Meta(min_length=1)] | None,
+        doc("Numbers of pipelined pieces to try; absent: that of the collective.", [1, 8, 64]),
+    ] = None
     steps: Annotated[Count, doc("Steps down the loads of the ports.", 800)] = 800
     engine_steps: Annotated[
         Index | None,

@@ -24,20 +24,22 @@ def limits(
     shares: np.ndarray | None,
     *,
     programme: bool = True,
+    in_halves: bool = True,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Bounds in seconds by name, and the optima of the programmes by name (none where too large).
 
     shard_bytes: (classes,), None where shards are free. shares: (classes, classes, rails), None
-    where rails are free. The programme "with a barrier between the halves" is no bound of an
-    emulation, where ranks that have their data go on while others still wait for theirs; it tells
-    by and large what is to be had without pipelining.
+    where rails are free. in_halves: whether a rank begins its second half when its first is done
+    (no pipelined pieces), which water filling asks for. The programme "with a barrier between the
+    halves" is no bound of an emulation, where ranks that have their data go on while others still
+    wait for theirs; it tells by and large what is to be had without pipelining.
     """
     size = float(case.spec.collective.size)
     halves = HALVES[case.spec.collective.kind]
     bounds = lower_bounds(case)
     both = (sum(h[0] for h in halves), sum(h[1] for h in halves))
     if shard_bytes is not None:
-        bounds |= _port_bounds(classes, shard_bytes, halves, both)
+        bounds |= _port_bounds(classes, shard_bytes, halves, both, in_halves)
     optima: dict[str, float] = {}
     if programme:
         solved = solve(classes, Demand((both,), size, shard_bytes), shares)
@@ -50,7 +52,7 @@ def limits(
     return bounds, optima
 
 
-def _port_bounds(classes: Classes, shard_bytes, halves, both) -> dict[str, float]:
+def _port_bounds(classes: Classes, shard_bytes, halves, both, in_halves: bool) -> dict[str, float]:
     """All ports of a rank together, for given shards; and with the latency of each rail."""
     total = (classes.count * shard_bytes).sum()
     others, peers = total - shard_bytes, classes.ranks - 1
@@ -58,6 +60,8 @@ def _port_bounds(classes: Classes, shard_bytes, halves, both) -> dict[str, float
     into = both[0] * others + both[1] * peers * shard_bytes
     seconds = [out / classes.egress.sum(axis=1), into / classes.ingress.sum(axis=1)]
     found = {"ports, given shards": float(np.max(seconds))}
+    if not in_halves:
+        return found
     # a rank has its data of one half before it sends any of the next
     filled = np.zeros(len(shard_bytes))
     for of_sender, of_receiver in halves:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import jax
@@ -50,6 +50,7 @@ class _Search:
     best: "_Tried | None" = None
     wall_s: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
+    last_s: float = math.inf  # of the last rounding
 
     def emulate(self, name: str, weights: Weights | None) -> float:
         """Time a cut on the engine and keep the best; None is the spec as it stands."""
@@ -127,25 +128,23 @@ def tune(
 def _tune(search: _Search, start: Weights | None) -> Tuned:
     spec, options, classes = search.spec, search.options, search.classes
     given = weights_of_spec(spec)
+    pieces = options.chunks or (spec.collective.chunks,)
     load, first = _load(search, given), _start(search, start)
     shard_bytes = None if first.shards is not None else np.asarray(load.shard_bytes)
     shares = None if first.source is not None else np.asarray(shares_of(load, first))
     search.report("bounding")
-    free = {"programme": options.programme}
+    free = {"programme": options.programme, "in_halves": max(pieces) == 1}
     bounds, optima = search.timed(
         "bounds", limits, search.case, classes, shard_bytes, shares, **free
     )
     heuristics = search.timed("heuristics", _heuristics, search)
     if start is not None:
         search.timed("start", search.emulate, "start", start)
-    found = search.timed("loads", _down_the_loads, search, load, first)
-    cut, rounding_s = weights_of_cutting(classes, found.best, given), None
-    if options.rails == "whole":
-        cut = search.timed("rounding", _round, search, load, found.best, cut.shards)
-        assert cut.rail is not None
-        rounding_s = rounding_loss(load, found.best, cut.rail)
-    else:
-        search.timed("emulation", search.emulate, "loads", cut)
+    found: list[tuple[float, Weights, float | None]] = []
+    for pipelined in sorted({count > 1 for count in pieces}):
+        counts = [count for count in pieces if (count > 1) == pipelined]
+        found += _by_loads(search, replace(load, pipelined=pipelined), first, given, counts)
+    _, cut, rounding_s = min(found, key=lambda each: each[0])
     assert search.best is not None
     is_done = search.best.time_s <= max(bounds.values()) * (1 + AT_THE_BOUND)
     if not search.stopped and not is_done:
@@ -169,6 +168,28 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         stopped=search.stopped,
         rounding_s=rounding_s,
     )
+
+
+def _by_loads(
+    search: _Search, load: Load, first: Cutting, given: Weights, counts: list[int]
+) -> list[tuple[float, Weights, float | None]]:
+    """Descend by loads and emulate that in every number of pieces: time, cut, loss of rounding."""
+    stage = "loads, pipelined" if load.pipelined else "loads"
+    options = search.options
+    steps, rate = options.steps, options.learning_rate
+    relaxed = search.timed(stage, _descend, search, stage, load_time, load, first, steps, rate).best
+    found = []
+    for count in counts:
+        name = stage if len(counts) == 1 else f"{stage}, {count} pieces"
+        cut = replace(weights_of_cutting(search.classes, relaxed, given), chunks=count)
+        if options.rails == "whole":
+            cut = search.timed("rounding", _round, search, load, relaxed, cut)
+            assert cut.rail is not None
+            found.append((search.last_s, cut, rounding_loss(load, relaxed, cut.rail)))
+        else:
+            time_s = search.timed(f"emulation of {name}", search.emulate, name, cut)
+            found.append((time_s, cut, None))
+    return found
 
 
 def check(spec: Spec, options: TuneSpec) -> None:
@@ -206,6 +227,13 @@ def check(spec: Spec, options: TuneSpec) -> None:
             where="tune.shards",
             value=True,
             remedy="only an all_reduce may place its shards freely; leave shards out",
+        )
+    if options.chunks and max(options.chunks) > 1 and collective.kind != "all_reduce":
+        raise SpecError(
+            f"cannot be pipelined in a {collective.kind}",
+            where="tune.chunks",
+            value=options.chunks,
+            remedy="it has one half only; leave chunks out",
         )
     if not _frees_rails(spec, options) and not _frees_shards(spec, options):
         raise SpecError(
@@ -293,12 +321,6 @@ def _heuristics(search: _Search) -> dict[str, float]:
     return {name: search.emulate(name, weights) for name, weights in found.items()}
 
 
-def _down_the_loads(search: _Search, load: Load, first: Cutting) -> Descent:
-    options, steps = search.options, search.options.steps
-    rate = options.learning_rate
-    return _descend(search, "loads", load_time, load, first, steps, rate)
-
-
 def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
     """Go on by rank from a cut, on the engine's own time, and try what that finds."""
     case = recut(search.case, cut.into(search.spec))
@@ -326,16 +348,18 @@ def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
     if found.best.shards is not None:
         score = np.asarray(found.best.shards)
         shards = np.exp(score - score.max())
-    search.emulate("engine", Weights(source, destination, cut.table, cut.rail, shards))
+    weights = replace(cut, source=source, destination=destination, shards=shards)
+    search.emulate("engine", weights)
 
 
-def _round(search: _Search, load: Load, relaxed: Cutting, shards: np.ndarray | None) -> Weights:
+def _round(search: _Search, load: Load, relaxed: Cutting, cut: Weights) -> Weights:
     """Round by the relaxed cut and by the order of the sends; the better of the two."""
     found = {
-        name: Weights(rail=rail, shards=shards)
+        name: Weights(rail=rail, shards=cut.shards, chunks=cut.chunks)
         for name, rail in (("rounded", assign(load, relaxed)), ("dealt", dealt(load, relaxed)))
     }
     times = {name: search.emulate(name, weights) for name, weights in found.items()}
+    search.last_s = min(times.values())
     return found[min(times, key=lambda name: times[name])]
 
 
@@ -350,7 +374,7 @@ def _polish(search: _Search, cut: Weights, first: Cutting) -> None:
     rail, way = polish(case, cut.rail, proposals=proposals, is_stopped=search.is_stopped)
     search.history += [Step("engine", n, value, value) for n, value in enumerate(way)]
     search.stopped = search.is_stopped()
-    search.emulate("engine", Weights(rail=rail, shards=cut.shards))
+    search.emulate("engine", replace(cut, rail=rail))
 
 
 def _descend(
@@ -374,7 +398,7 @@ def _descend(
         annealed(*search.options.temperature, steps)[done:],
         adam(rate, steps, done),
         on_block=look,
-        block=BLOCK if stage == "loads" else 5,
+        block=5 if stage == "engine" else BLOCK,
     )
     values = zip(found.smooth_s, found.exact_s, strict=True)
     search.history += [

@@ -15,7 +15,7 @@ class Weights:
     """How a collective is cut: what a `[collective]` section takes.
 
     source, destination: (rails, ranks); table: (rails, ranks, ranks), sender then receiver; rail:
-    (ranks, ranks) int; shards: (ranks,). None = equal.
+    (ranks, ranks) int; shards: (ranks,). None = equal. chunks: pipelined pieces, None = as before.
     """
 
     source: np.ndarray | None = None
@@ -23,13 +23,18 @@ class Weights:
     table: np.ndarray | None = None
     rail: np.ndarray | None = None
     shards: np.ndarray | None = None
+    chunks: int | None = None
 
     def into(self, spec: Spec) -> Spec:
         """The spec that is cut this way, without its [tune] section."""
         cut = {key: _tuples(getattr(self, key)) for key in RailShares.__struct_fields__}
         shares = RailShares(**cut) if any(v is not None for v in cut.values()) else None
         collective = msgspec.structs.replace(
-            spec.collective, stripe=True, rail_shares=shares, shards=_tuples(self.shards)
+            spec.collective,
+            stripe=True,
+            rail_shares=shares,
+            shards=_tuples(self.shards),
+            chunks=self.chunks or spec.collective.chunks,
         )
         return msgspec.structs.replace(spec, collective=collective, tune=None)
 
@@ -41,6 +46,7 @@ def weights_of_spec(spec: Spec) -> Weights:
     return Weights(
         **{key: None if value is None else np.asarray(value) for key, value in cut.items()},
         shards=None if spec.collective.shards is None else np.asarray(spec.collective.shards),
+        chunks=spec.collective.chunks,
     )
 
 
