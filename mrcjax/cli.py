@@ -309,11 +309,21 @@ def tune_command(
         folder = Path() if target is None else target.parent
         tuned = folder / f"{spec.stem}.tuned.toml"
     _prepare_jax()
-    from mrcjax.tuning import tune
+    from mrcjax.tuning import reach, tune
     from mrcjax.tuning.keeping import check_spec_file, keep, kept, write_spec
-    from mrcjax.tuning.text import tuned_text
+    from mrcjax.tuning.text import reached_text, tuned_text
 
     check_spec_file(tuned)
+    if asked.tune is not None and asked.tune.target_time is not None:
+        reached = _at_once(lambda: reach(asked, report=_progress), "finding a rate")
+        write_spec(tuned, reached.best, command=command)
+        if target is not None:
+            archive.write(target, {"target": reached.outcome}, command=command)
+        if as_json:
+            _print_json({**reached.to_json(), "spec": str(tuned)})
+        else:
+            print(f"{reached_text(reached)}\nwritten to {tuned}")
+        return
     start, history = kept(target, asked) if resume and target is not None else (None, ())
     started = datetime.now(UTC)
 
@@ -323,7 +333,7 @@ def tune_command(
     found = _until_interrupted(search, f"tuning {_what(asked)}")
     if target is not None:
         keep(target, found, command=command, started=started)
-    write_spec(tuned, found, command=command)
+    write_spec(tuned, found.best, command=command)
     if as_json:
         _print_json({**found.to_json(), "spec": str(tuned)})
     else:

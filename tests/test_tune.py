@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 import mrcjax
 from mrcjax.engine import Shares, emulate
 from mrcjax.spec import RailShares, SpecError, load_spec, spec_to_toml
-from mrcjax.tuning import tune
+from mrcjax.tuning import reach, tune
 from mrcjax.tuning.classes import Classes, one_by_one
 from mrcjax.tuning.descent import adam, annealed, descend
 from mrcjax.tuning.emulated import emulated_of, emulated_time
@@ -477,6 +477,35 @@ def test_a_search_can_start_from_a_cut():
     second = tune(spec, start=weights_of_spec(first.best))
     assert second.history[0].exact_s == pytest.approx(min(loads), rel=1e-3)
     assert second.history[0].exact_s < loads[0]
+
+
+# --- a target ---------------------------------------------------------------------------------
+
+
+def test_the_rate_that_makes_a_time_true():
+    # all but the latencies is inversely proportional to the rate
+    spec = spec_of(
+        {**flat(8, 2, latency="1 us"), "rail_rate": ["400 Gbit/s", "200 Gbit/s"]}, "10 MB"
+    )
+    time, latency = mrcjax.run(spec).time_s, 4e-6
+    options = {"target_time": "2.5 ms"}
+    asked = spec_of(
+        {**flat(8, 2, latency="1 us"), "rail_rate": ["400 Gbit/s", "200 Gbit/s"]},
+        "10 MB",
+        options=options,
+    )
+    found = reach(asked)
+    assert found.outcome.time_s == pytest.approx(2.5e-3, rel=1e-12)
+    assert found.factor == pytest.approx((time - latency) / (2.5e-3 - latency), rel=1e-9)
+    np.testing.assert_allclose(found.rail_bytes_per_s, np.array([50e9, 25e9]) * found.factor)
+    assert mrcjax.run(load_spec(spec_to_toml(found.best))).time_s == found.outcome.time_s
+
+
+def test_a_time_below_latency_is_refused():
+    asked = spec_of(flat(4, latency="1 us"), "10 MB", options={"target_time": "3 us"})
+    with pytest.raises(SpecError, match="left at any rate") as error:
+        reach(asked)
+    assert error.value.where == "tune.target_time"
 
 
 # --- refusals ----------------------------------------------------------------------------------

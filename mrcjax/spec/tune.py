@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, doc
-from mrcjax.units import SpecError
+from mrcjax.units import Seconds, SpecError
 
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -29,6 +29,10 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[tuple[Count, ...], Meta(min_length=1)] | None,
         doc("Numbers of pipelined pieces to try; absent: that of the collective.", [1, 8, 64]),
     ] = None
+    target_time: Annotated[
+        Seconds | None,
+        doc("Find the rate of the rails that gives this time, and tune nothing.", "2.1 ms"),
+    ] = None
     steps: Annotated[Count, doc("Steps down the loads of the ports.", 800)] = 800
     engine_steps: Annotated[
         Index | None,
@@ -44,6 +48,13 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = True
 
     def __post_init__(self):
+        if self.target_time is not None and self.target_time <= 0:
+            raise SpecError(
+                "must be above zero",
+                where="tune.target_time",
+                value=self.target_time,
+                remedy='write for example "2.1 ms"',
+            )
         if self.rails == "fixed" and self.shards is False:
             raise SpecError(
                 "leaves nothing free with tune.shards = false",

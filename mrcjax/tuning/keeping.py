@@ -21,10 +21,10 @@ def keep(path: Path, found: Tuned, *, command: str, started: datetime | None = N
     archive.write(path, {RUN: found.outcome}, command=command, tables=tables, started=started)
 
 
-def write_spec(path: Path, found: Tuned, *, command: str) -> None:
-    """Write the best as a spec; SpecError where something else stands there."""
+def write_spec(path: Path, best: Spec, *, command: str) -> None:
+    """Write what was found as a spec; SpecError where something else stands there."""
     check_spec_file(path)
-    text = f"{HEADING}: {command}\n\n{spec_to_toml(found.best)}"
+    text = f"{HEADING}: {command}\n\n{spec_to_toml(best)}"
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,9 @@
 
 from mrcjax.report.table import text_table
 from mrcjax.tuning.keeping import result_rows
+from mrcjax.tuning.target import Reached
 from mrcjax.tuning.tuned import Tuned
-from mrcjax.units import format_bytes, format_seconds
+from mrcjax.units import format_bytes, format_rate, format_seconds
 
 
 def tuned_text(found: Tuned) -> str:
@@ -33,3 +34,14 @@ def tuned_text(found: Tuned) -> str:
     if found.stopped:
         lines.append("stopped early; --resume goes on")
     return "\n".join([*lines, f"took {took}"])
+
+
+def reached_text(found: Reached) -> str:
+    """The rate that was asked for, and what it gives."""
+    rates = dict.fromkeys(format_rate(rate) for rate in found.rail_bytes_per_s)
+    outcome = found.outcome
+    return (
+        f"{outcome.collective} on {outcome.kind} with {outcome.ranks:,} ranks takes "
+        f"{format_seconds(outcome.time_s)} with rails of {', '.join(rates)}, "
+        f"{found.factor:.6g} times the rate of the spec"
+    )

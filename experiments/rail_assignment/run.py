@@ -1,0 +1,132 @@
+"""How near the best cut over damaged rails does a descent come, and what do simple cuts cost?"""
+
+import argparse
+import itertools
+import json
+import resource
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+
+import mrcjax
+from mrcjax.tuning import Tuned
+from mrcjax.tuning.keeping import keep
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "results"
+COMMAND = "python experiments/rail_assignment/run.py"
+
+
+def damage(ranks: int, rails: int, worst: int | None = None) -> np.ndarray:
+    """Which rails run at half rate both ways, (rails, ranks): each with probability 0.1.
+
+    worst: take the first seed with which the worst rank has exactly so many.
+    """
+    for seed in itertools.count():
+        slow = np.random.default_rng(seed).random((rails, ranks)) < 0.1
+        if worst in (None, slow.sum(axis=0).max()):
+            return slow
+    raise AssertionError
+
+
+def damaged(ranks: int, worst: int | None = None, **options) -> Tuned:
+    """Tune an all-reduce of 1 GB over 8 rails of which a tenth runs at half rate."""
+    spec = mrcjax.load_spec(HERE / "spec.toml", set=[f"network.ranks={ranks}"])
+    slow = damage(ranks, spec.network.ports, worst)
+    case = mrcjax.build(spec)
+    factor = np.tile(np.where(slow, 0.5, 1.0).reshape(-1), 2)
+    rates = case.params.capacity_bytes_per_s * jnp.asarray(factor)
+    case = replace(case, params=replace(case.params, capacity_bytes_per_s=rates))
+    return mrcjax.tune(spec, case=case, **options)
+
+
+def failed_port() -> Tuned:
+    """Tune whole sends around a port that is down, 64 ranks x 4 rails."""
+    return mrcjax.tune(mrcjax.load_spec(HERE / "failed_port.toml"))
+
+
+def row(name: str, found: Tuned, wall_s: float) -> dict:
+    """What the table shows of a search."""
+    bound = found.lower_bound_s
+    ratios = {key: value / bound for key, value in found.heuristics_s.items()}
+    return {
+        "case": name,
+        "parameters": found.parameters,
+        "bound_ms": bound * 1e3,
+        "bound": found.bound_kind,
+        "before": found.before_s / bound,
+        **ratios,
+        "tuned": found.after_s / bound,
+        "steps": len(found.history),
+        "wall_s": wall_s,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def draw(found: Tuned, path: Path) -> None:
+    """Time against step with the bound as a line; shares of rank 0's sends before and after."""
+    figure, (way, shares) = plt.subplots(1, 2, figsize=(11, 4))
+    bound = found.lower_bound_s
+    way.plot([step.exact_s / bound - 1 for step in found.history], label="by loads or engine")
+    way.axhline(1e-3, color="grey", ls=":", label="0.1 %")
+    way.axhline(found.gap, color="k", ls="--", label="tuned, on the engine")
+    way.set(yscale="log", xlabel="step", ylabel="time / lower bound - 1")
+    way.legend()
+    cut = found.best.collective.rail_shares
+    weight = np.asarray(cut.source)[:, :1] * np.asarray(cut.destination)
+    image = shares.imshow((weight / weight.sum(axis=0))[:, 1:65], aspect="auto")
+    shares.set(xlabel="receiver", ylabel="rail", title="part of rank 0's sends on each rail, tuned")
+    figure.colorbar(image)
+    figure.text(0.01, 0.01, COMMAND, fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Print the table; write results/rail_assignment.{txt,json,h5,png}."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--large", action="store_true", help="also 16,384 ranks, many minutes")
+    large = parser.parse_args().large
+    jax.config.update("jax_enable_x64", True)
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / "rail_assignment.json"
+    old = json.loads(target.read_text()) if target.exists() else []
+    rows, first = [], None
+    sizes = [(256, 4), (1024, None)] + [(16384, None)] * large
+    for ranks, worst in sizes:
+        started = time.perf_counter()
+        found = damaged(ranks, worst)
+        rows.append(
+            row(f"{ranks} x 8, a tenth of the rails slow", found, time.perf_counter() - started)
+        )
+        first = first or found
+    started = time.perf_counter()
+    whole = failed_port()
+    rows.append(row("64 x 4, whole sends, a port down", whole, time.perf_counter() - started))
+    done = {each["case"] for each in rows}
+    rows += [each for each in old if each["case"] not in done]
+    target.write_text(json.dumps(rows, indent=2) + "\n")
+    from mrcjax.report.table import text_table
+
+    shown = [{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
+    text = f"{COMMAND}{' --large' * large}\n{text_table(shown)}"
+    print(text)
+    (RESULTS / "rail_assignment.txt").write_text(text + "\n")
+    (RESULTS / "rail_assignment.h5").unlink(missing_ok=True)
+    assert first is not None
+    for found in (first, whole):
+        keep(RESULTS / "rail_assignment.h5", found, command=COMMAND)
+    draw(first, RESULTS / "rail_assignment.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What does a slow rank gain by owning less, with and without pipelining?"""
+
+from pathlib import Path
+
+import jax
+import matplotlib
+
+import mrcjax
+from mrcjax.report.table import text_table
+from mrcjax.tuning import Tuned
+from mrcjax.tuning.keeping import keep
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "results"
+COMMAND = "python experiments/shard_sizes/run.py"
+CASES = {
+    "slow inwards, one piece": ("rank 0 ingress rail 0", 1),
+    "slow inwards, 64 pieces": ("rank 0 ingress rail 0", 64),
+    "slow both ways, one piece": ("rank 0 *gress rail 0", 1),
+    "slow both ways, 64 pieces": ("rank 0 *gress rail 0", 64),
+}
+
+
+def searches() -> dict[str, Tuned]:
+    """Name -> search."""
+    found = {}
+    for name, (match, chunks) in CASES.items():
+        overrides = [f"faults.links.0.match={match}", f"collective.chunks={chunks}"]
+        found[name] = mrcjax.tune(mrcjax.load_spec(HERE / "spec.toml", set=overrides))
+    return found
+
+
+def shards_of(found: Tuned) -> list[float]:
+    """Part of the buffer that each rank owns."""
+    weights = found.best.collective.shards or (1.0,) * found.outcome.ranks
+    return [weight / sum(weights) for weight in weights]
+
+
+def row(name: str, found: Tuned) -> dict[str, str]:
+    """What the table shows: times over that of equal shards."""
+    shards, equal = shards_of(found), found.heuristics_s["equal"]
+    barrier = found.optima_s["programme, with a barrier between the halves"]
+    return {
+        "case": name,
+        "equal, ms": f"{equal * 1e3:.2f}",
+        "tuned": f"{found.after_s / equal:.4f}",
+        "with a barrier": f"{barrier / equal:.4f}",
+        "bound": f"{found.lower_bound_s / equal:.4f}",
+        "gap": f"{found.gap:.2%}",
+        "slow shard / others": f"{shards[0] / shards[1]:.4f}",
+    }
+
+
+def draw(found: dict[str, Tuned], path: Path) -> None:
+    """Time against step with the bound as a line, and the shards."""
+    figure, (way, shards) = plt.subplots(1, 2, figsize=(11, 4))
+    for name, each in found.items():
+        equal = each.heuristics_s["equal"]
+        way.plot([step.exact_s / equal for step in each.history], label=name)
+        shards.plot(shards_of(each), ".-", label=name)
+    first = next(iter(found.values()))
+    bound = first.lower_bound_s / first.heuristics_s["equal"]
+    way.axhline(bound, color="k", ls="--", label="lower bound")
+    way.set(xlabel="step", ylabel="time / equal shards")
+    way.legend(fontsize=7)
+    shards.set(xlabel="rank", ylabel="part of the buffer it owns")
+    figure.text(0.01, 0.01, COMMAND, fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Print the table; write results/shard_sizes.{txt,h5,png}."""
+    jax.config.update("jax_enable_x64", True)
+    RESULTS.mkdir(exist_ok=True)
+    found = searches()
+    text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
+    print(text)
+    (RESULTS / "shard_sizes.txt").write_text(text + "\n")
+    (RESULTS / "shard_sizes.h5").unlink(missing_ok=True)
+    for each in found.values():
+        keep(RESULTS / "shard_sizes.h5", each, command=COMMAND)
+    draw(found, RESULTS / "shard_sizes.png")
+
+
+if __name__ == "__main__":
+    main()
