@@ -25,7 +25,7 @@ RING = 'kind = "all_reduce"\nalgorithm = "ring"\nsize = "1 GiB"\n'
 
 
 def cases() -> dict[str, dict]:
-    """Name -> network, ranks, collective, engine keys, and whether the gradient is taken."""
+    """Name -> network, ranks, collective, engine keys, whether cut by weights, and the gradient."""
     found = {}
     for ranks in (1024, 4096, 16384):
         for precision in ("float64", "float32"):
@@ -57,6 +57,15 @@ def cases() -> dict[str, dict]:
             "engine": "",
             "gradient": True,
         }
+    for ranks in (1024, 16384):
+        found[f"gradient cut {ranks} x 8 float64"] = {
+            "network": FLAT,
+            "ranks": ranks,
+            "collective": f"{DIRECT}stripe = true\n",
+            "engine": "",
+            "gradient": True,
+            "cut": True,
+        }
     return found
 
 
@@ -66,6 +75,7 @@ def measure(name: str) -> dict:
     import numpy as np
 
     import mrcjax
+    from mrcjax.engine import Shares
 
     case = cases()[name]
     text = f"[network]\n{case['network'].format(ranks=case['ranks'])}"
@@ -80,6 +90,12 @@ def measure(name: str) -> dict:
         params = mrcjax.Params(
             **{**vars(params), "capacity_bytes_per_s": params.capacity_bytes_per_s * factor}
         )
+
+    if case.get("cut"):
+        weights = np.random.default_rng(1).uniform(0.5, 1.0, (2, 8, case["ranks"]))
+        whole = jax.numpy.full((1, 1), float(spec.collective.size) / case["ranks"])
+        shares = Shares(*jax.numpy.asarray(weights))
+        params = mrcjax.Params(**{**vars(params), "chunk_bytes": (whole,), "shares": shares})
 
     def time_s(params):
         return mrcjax.emulate(params, built.network, built.schedule, config=built.config).time_s

@@ -14,6 +14,7 @@ import matplotlib
 import numpy as np
 
 import mrcjax
+from mrcjax.report.table import text_table
 from mrcjax.tuning import Tuned
 from mrcjax.tuning.keeping import keep
 
@@ -91,41 +92,50 @@ def draw(found: Tuned, path: Path) -> None:
     plt.close(figure)
 
 
+def timed(name: str, search) -> tuple[dict, Tuned]:
+    """Search and give the table's row of it."""
+    started = time.perf_counter()
+    found = search()
+    return row(name, found, time.perf_counter() - started), found
+
+
+def write(rows: list[dict], command: str) -> None:
+    """Put rows in the place of those of the same case; print and write the table."""
+    target = RESULTS / "rail_assignment.json"
+    old = json.loads(target.read_text()) if target.exists() else []
+    done = {each["case"] for each in rows}
+    rows = [{**each, "command": command} for each in rows]
+    rows = [each for each in old if each["case"] not in done] + rows
+    target.write_text(json.dumps(rows, indent=2) + "\n")
+    shown = [{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
+    text = text_table(shown)
+    print(text)
+    (RESULTS / "rail_assignment.txt").write_text(f"{COMMAND} [--large]\n{text}\n")
+
+
 def main() -> None:
     """Print the table; write results/rail_assignment.{txt,json,h5,png}."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--large", action="store_true", help="also 16,384 ranks, many minutes")
+    parser.add_argument("--large", action="store_true", help="16,384 ranks alone, many minutes")
     large = parser.parse_args().large
     jax.config.update("jax_enable_x64", True)
     RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / "rail_assignment.json"
-    old = json.loads(target.read_text()) if target.exists() else []
-    rows, first = [], None
-    sizes = [(256, 4), (1024, None)] + [(16384, None)] * large
-    for ranks, worst in sizes:
-        started = time.perf_counter()
-        found = damaged(ranks, worst)
-        rows.append(
-            row(f"{ranks} x 8, a tenth of the rails slow", found, time.perf_counter() - started)
-        )
-        first = first or found
-    started = time.perf_counter()
-    whole = failed_port()
-    rows.append(row("64 x 4, whole sends, a port down", whole, time.perf_counter() - started))
-    done = {each["case"] for each in rows}
-    rows += [each for each in old if each["case"] not in done]
-    target.write_text(json.dumps(rows, indent=2) + "\n")
-    from mrcjax.report.table import text_table
-
-    shown = [{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
-    text = f"{COMMAND}{' --large' * large}\n{text_table(shown)}"
-    print(text)
-    (RESULTS / "rail_assignment.txt").write_text(text + "\n")
+    slow = "a tenth of the rails slow"
+    if large:
+        rows = [timed(f"16,384 x 8, {slow}", lambda: damaged(16384))[0]]
+        write(rows, f"{COMMAND} --large")
+        return
+    rows, found = zip(
+        timed(f"256 x 8, {slow}", lambda: damaged(256, 4)),
+        timed(f"1,024 x 8, {slow}", lambda: damaged(1024)),
+        timed("64 x 4, whole sends, a port down", failed_port),
+        strict=True,
+    )
+    write(list(rows), COMMAND)
     (RESULTS / "rail_assignment.h5").unlink(missing_ok=True)
-    assert first is not None
-    for found in (first, whole):
-        keep(RESULTS / "rail_assignment.h5", found, command=COMMAND)
-    draw(first, RESULTS / "rail_assignment.png")
+    for each in (found[0], found[2]):
+        keep(RESULTS / "rail_assignment.h5", each, command=COMMAND)
+    draw(found[0], RESULTS / "rail_assignment.png")
 
 
 if __name__ == "__main__":

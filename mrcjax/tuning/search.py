@@ -27,7 +27,7 @@ from mrcjax.tuning.whole import PROPOSALS, assign, dealt, polish, rounding_loss
 from mrcjax.units import format_seconds
 
 ENGINE_STEPS = 100
-ENGINE_SENDS = 400_000_000  # of all engine steps together, unless the spec says how many steps
+ENGINE_SENDS = 150_000_000  # of all engine steps together, unless the spec says how many steps
 AT_THE_BOUND = 1e-9  # of the bound: nothing is left to find
 MOST_PAIRS = 20_000_000  # pairs of classes times rails that the loads are worked out for
 
