@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 import mrcjax
 from mrcjax.engine import Shares, emulate
 from mrcjax.spec import RailShares, SpecError, load_spec, spec_to_toml
-from mrcjax.tuning import reach, tune
+from mrcjax.tuning import Weights, reach, tune
 from mrcjax.tuning.classes import Classes, one_by_one
 from mrcjax.tuning.descent import adam, annealed, descend
 from mrcjax.tuning.emulated import emulated_of, emulated_time
@@ -133,6 +133,20 @@ def test_derivatives_in_the_weights_agree_with_differences(what):
     difference = float(timed(1e-6) - timed(-1e-6)) / 2e-6
     assert abs(slope) > 1e-6
     assert slope == pytest.approx(difference, rel=1e-4)
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_the_engines_objective_is_the_time_of_that_cut(chunks):
+    rng = np.random.default_rng(9)
+    source, destination = rng.uniform(0.5, 1, (2, 2, 4))
+    shards = rng.uniform(0.5, 1, 4)
+    keys = {"kind": "all_reduce", "size": "100 MB", "stripe": True, "chunks": chunks}
+    plain = case_of(flat(4, 2), keys)
+    here = Cutting(jnp.log(source), jnp.log(destination), None, jnp.log(shards))
+    smooth, exact = emulated_time(emulated_of(plain), here, jnp.asarray(1e-3))
+    cut = Weights(source, destination, shards=shards).into(plain.spec)
+    assert float(exact) == pytest.approx(mrcjax.run(cut).time_s, rel=1e-12)
+    assert exact <= smooth <= exact * (1 + 1e-3 * math.log(4))
 
 
 def test_other_weights_are_no_new_program():

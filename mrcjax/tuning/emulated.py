@@ -20,14 +20,15 @@ class Emulated:
     params: Params
     network: Network
     schedule: Schedule
-    size_bytes: jax.Array  # ()
+    size_bytes: jax.Array  # (), of one pipelined piece
     config: Config = static()
 
 
 def emulated_of(case: Case) -> Emulated:
     """Collect the constants of a case that is cut by weights, equal ones if it has none."""
     params = case.params
-    size = jnp.asarray(float(case.spec.collective.size), params.late_s.dtype)
+    piece = float(case.spec.collective.size) / case.spec.collective.chunks
+    size = jnp.asarray(piece, params.late_s.dtype)
     if params.shares is None:
         ones = jnp.ones((case.network.ports, case.network.ranks), params.late_s.dtype)
         params = replace(

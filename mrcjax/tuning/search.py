@@ -391,11 +391,14 @@ def _descend(
         return not search.is_stopped()
 
     done = min(steps, sum(step.stage == stage for step in search.history))
+    warm, cold = search.options.temperature
+    if stage == "engine":  # which begins where the loads ended
+        warm = math.sqrt(warm * cold)
     found = descend(
         objective,
         constants,
         first,
-        annealed(*search.options.temperature, steps)[done:],
+        annealed(warm, cold, steps)[done:],
         adam(rate, steps, done),
         on_block=look,
         block=5 if stage == "engine" else BLOCK,
