@@ -180,6 +180,18 @@ def test_pieces_are_gathered_behind_the_scattering_of_the_next():
     np.testing.assert_allclose(*sent, rtol=1e-12)
 
 
+WIRED = {"kind": "flat_rails", "ranks": 6, "rail_rate": "50 GB/s", "reach": [2, 3]}
+NODES = flat(4, 2, node_size=2, node_rate="100 GB/s")
+
+
+@pytest.mark.parametrize("network", [WIRED, NODES], ids=["wired", "nodes"])
+def test_pieces_on_other_paths(network):
+    case = case_of(network, {"kind": "all_reduce", "size": "100 MB", "chunks": 3})
+    params = with_random_numbers(case, 5)
+    found, wanted = times_of(case, params), expand(case, params).by(chunk)
+    np.testing.assert_allclose(found.finish_s, wanted.finish_s, rtol=1e-12)
+
+
 @pytest.mark.parametrize("match", ["rank 0 ingress*", "rank 0 *gress*"])
 def test_pipelined_a_slow_rank_costs_what_its_port_must_carry(match):
     # own nothing: (1 + 1/chunks) S/(fB) at most, where equal shards take 18.75 S/B
@@ -441,6 +453,7 @@ def test_whole_sends_get_round_a_failed_port():
     assert again(found) == found.after_s
 
 
+@pytest.mark.slow
 def test_a_table_is_tuned_pair_by_pair():
     faults = [("rank 1 *gress rail 0", 0.3), ("rank 2 egress rail 1", 0.5)]
     found = tune(spec_of(flat(4, 2), faults=faults, options={"rails": "table", "shards": False}))
@@ -449,6 +462,7 @@ def test_a_table_is_tuned_pair_by_pair():
     assert again(found) == found.after_s
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
@@ -480,6 +494,7 @@ def test_it_stops_with_the_best_so_far():
     assert found.after_s <= found.before_s
 
 
+@pytest.mark.slow
 def test_a_search_can_start_from_a_cut():
     from mrcjax.tuning.weights import weights_of_spec
 
@@ -491,6 +506,13 @@ def test_a_search_can_start_from_a_cut():
     second = tune(spec, start=weights_of_spec(first.best))
     assert second.history[0].exact_s == pytest.approx(min(loads), rel=1e-3)
     assert second.history[0].exact_s < loads[0]
+
+
+def test_striped_shards_are_refused_where_lanes_are_not_rails():
+    text = 'kind = "all_reduce"\nsize = "1 GB"\nstripe = true\nshards = [1, 2, 3, 4]'
+    for network in (NODES, flat(4, 2, channels=4)):
+        with pytest.raises(SpecError, match="collective.shards with stripe"):
+            load_spec(toml(network=network, collective=text))
 
 
 # --- a target ---------------------------------------------------------------------------------

@@ -35,18 +35,18 @@ def emulate(
     arrivals: list[jax.Array] = []
     for group, repeats in _groups(schedule.phases):
         phase = group[0]
+        where = phase.domain if bound_to_ports(phase, network) else "paths"
         if len(group) > 1:
             inputs = (params, network, schedule, config)
-            before = (clocks[phase.domain], arrivals[group[1].after], finish, link_bytes)
+            before = (clocks[where], arrivals[group[1].after], finish, link_bytes)
             after, every = _interleaved(inputs, group, repeats, before)
-            clocks[phase.domain], _, finish, link_bytes = after
+            clocks[where], _, finish, link_bytes = after
             arrivals.extend(arrived for pair in zip(*every, strict=True) for arrived in pair)
             continue
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        where = phase.domain if bound_to_ports(phase, network) else "paths"
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
 
         def once(carry, _, phase=phase):
@@ -146,9 +146,8 @@ def _num_pairs(phases: tuple[Phase, ...], index: int) -> int:
         is_pair = first.after < 0 and second.after == (at - 2 if count else at - 1) >= 0
         is_alike = _plain(first) == _plain(phases[index])
         is_alike = is_alike and _plain(second) == _plain(phases[index + 1])
-        if not (is_pair and is_alike and first.rounds and second.rounds):
-            break
-        if first.domain != second.domain or first.domain != "network":
+        is_of_a_kind = first.rounds and second.rounds and first.domain == second.domain
+        if not (is_pair and is_alike and is_of_a_kind):
             break
         count += 1
     return count

@@ -243,16 +243,19 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         network, collective = self.network, self.collective
         if collective.shards is not None:
             check_shards(collective.shards, network.ranks)
-        if collective.rail_shares is None:
+        key = "shards" if collective.rail_shares is None else "rail_shares"
+        if getattr(collective, key) is None or not collective.stripe:
             return
         is_plane = isinstance(network, FlatRails) and network.reach == "all"
         if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
             raise SpecError(
-                'needs a flat_rails network with reach = "all", without nodes, one lane per rail',
-                where="collective.rail_shares",
-                remedy="leave rail_shares out",
+                'with stripe needs a flat_rails network with reach = "all", without nodes, '
+                "one lane per rail",
+                where=f"collective.{key}",
+                remedy=f"leave {key} out",
             )
-        collective.rail_shares.check(network.ranks, network.ports)
+        if collective.rail_shares is not None:
+            collective.rail_shares.check(network.ranks, network.ports)
 
     def _check_groups(self):
         ranks, collective = self.network.ranks, self.collective
