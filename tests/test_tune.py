@@ -315,6 +315,17 @@ def test_loads_are_those_of_the_links_of_an_emulation():
     np.testing.assert_allclose(found, np.moveaxis(busy, 1, 2), rtol=1e-12)
 
 
+def test_a_rank_may_send_and_receive_by_different_rails():
+    kinds = classes([[1, 0], [1, 1]], [[0, 1], [1, 1]], [1, 3])
+    load = load_of(kinds, 1.0, (True, False))
+    here = Cutting(jnp.zeros((2, 2)), jnp.zeros((2, 2)))
+    value, slope = jax.value_and_grad(lambda c: load_time(load, c, jnp.asarray(0.1))[0])(here)
+    assert np.isfinite(value)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
+    bound = solve(kinds, Demand(BOTH, 1.0, np.full(4, 0.25)[:2]))
+    assert bound.proven_s == pytest.approx(bound.time_s, rel=1e-9)
+
+
 def test_smooth_maximum_is_within_its_error():
     values = jnp.asarray(np.random.default_rng(0).uniform(size=(3, 50)))
     for width in (1e-4, 1e-2, 1.0):

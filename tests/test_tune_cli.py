@@ -105,3 +105,14 @@ def test_ctrl_c_ends_with_the_best_so_far(capsys):
 
     assert cli._until_interrupted(work, "working") == "the best"
     assert "best so far" in capsys.readouterr().err
+
+
+def test_a_target_gives_a_rate(folder, tmp_path, capsys):
+    target = tmp_path / "t.toml"
+    words = ["tune", str(folder / "s.toml"), "--json", "--tuned", str(target)]
+    assert cli.main([*words, "--set", "tune.target_time=10 ms"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["after_s"] == pytest.approx(10e-3, rel=1e-12)
+    rate = found["rail_rate_bytes_per_s"]
+    assert rate == [pytest.approx(50e9 * found["factor"])] * 2
+    assert run(load_spec(target)).time_s == found["after_s"]

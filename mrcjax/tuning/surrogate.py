@@ -83,7 +83,10 @@ def shares_of(load: Load, cutting: Cutting) -> jax.Array:
     if cutting.table is not None:
         score = score + cutting.table
     live = (load.egress > 0)[:, None] & (load.ingress > 0)[None]
-    return jax.nn.softmax(jnp.where(live, score, -jnp.inf), axis=-1, where=live)
+    # a rank that sends by other rails than it receives by has none to itself, and needs none
+    is_joined = live.any(axis=-1, keepdims=True)
+    shares = jax.nn.softmax(jnp.where(live | ~is_joined, score, -jnp.inf), axis=-1)
+    return jnp.where(live, shares, 0.0)
 
 
 def shards_of(load: Load, cutting: Cutting) -> jax.Array:

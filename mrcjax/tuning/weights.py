@@ -74,7 +74,8 @@ def given_shares(classes: Classes, weights: Weights) -> np.ndarray:
             remedy='free the rails too, with tune.rails = "shares"',
         )
     weight = of_class[0].T[:, None] * of_class[1].T[None]
-    return weight / weight.sum(axis=2, keepdims=True)
+    total = weight.sum(axis=2, keepdims=True)
+    return weight / np.where(total > 0, total, 1.0)
 
 
 def weights_of_cutting(classes: Classes, cutting: Cutting, given: Weights) -> Weights:
