@@ -14,8 +14,7 @@ from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, Params, Times, emulate
-from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule
-from mrcjax.engine.sharing import rule_of_many
+from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
 from mrcjax.network import Network
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import Spec, SpecError
@@ -97,7 +96,9 @@ def _joined(phases: list[Phase]) -> list[Phase]:
 
 def _continues(phase: Phase, last: int, before: Phase) -> bool:
     """Whether a phase goes on with the rounds of the one before, which is number `last`."""
-    if (phase.after, phase.after_scope, phase.needs) != (last, "lane", "lane") or phase.table >= 0:
+    if (phase.after, phase.after_scope, phase.needs) != (last, "lane", "lane"):
+        return False
+    if phase.table >= 0 or phase.lines:  # there the round's number counts
         return False
     rounds, after, scope = before.rounds, before.after, before.after_scope
     return replace(phase, rounds=rounds, after=after, after_scope=scope) == before
@@ -236,8 +237,10 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
         if in_arrival_order(network, phase, case.config):
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
-    outer = rule_of_many(phase.lanes * network.ranks, case.config.order)
-    return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
+    outer = outer_rule(network, phase, case.config)
+    return dict.fromkeys(ports, outer) | dict.fromkeys(
+        fabric, inner if network.relay is None else outer
+    )
 
 
 def _binding(case: Case, time_s: float, busy: np.ndarray) -> Binding:
@@ -265,7 +268,7 @@ def _path_latency(case: Case) -> float:
 
 def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple[str, ...]:
     """What a reader must know about how far the numbers can be trusted."""
-    said = []
+    said = list(case.spec.network.cautions)
     shared = [t for t in _tiers(case) if "share" in t.rule]
     rounds = max((p.rounds for p in case.schedule.phases), default=0)
     for tier in shared:

@@ -12,7 +12,6 @@ from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.ring import node_order, ring_phase
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
 from mrcjax.collective.shards import Chunks, chunks
-from mrcjax.network.flat_rails import direct_offsets, gray_order
 from mrcjax.network.links import Network
 from mrcjax.spec import Collective, SpecError
 
@@ -43,17 +42,18 @@ def build(spec: Collective, network: Network, channels: int | None) -> Program:
     lanes = _lanes(spec, network, layout, domain, channels)
     orders, offsets, extra = [], [], {}
     everyone = size == network.ranks
-    if network.wired and domain != "node":
+    relay = network.relay
+    if relay is not None and domain != "node":
         if spec.stripe:
             raise SpecError(
-                "collective.stripe: true has no meaning on direct wiring, where a peer is reached "
-                "through one rail; leave stripe out"
+                "collective.stripe: true has no meaning where links join ranks directly and a "
+                "peer is reached through one port; leave stripe out"
             )
         if spec.algorithm == "direct" and everyone:
-            offsets.append(jnp.asarray(direct_offsets(network.wired), jnp.int32))
+            offsets.append(jnp.asarray(relay.deal(), jnp.int32))
             extra = {"offsets": 0}
         elif spec.algorithm == "ring" and everyone:
-            orders.append(jnp.asarray(np.tile(gray_order(network.wired), (lanes, 1)), jnp.int32))
+            orders.append(jnp.asarray(np.tile(relay.ring_order(), (lanes, 1)), jnp.int32))
             extra = {"order": 0}
     elif spec.algorithm == "ring" and domain == "mixed" and everyone:
         order = node_order(network.ranks, network.node_size, lanes, network.ports)
@@ -112,16 +112,16 @@ def _lanes(
 ) -> int:
     if domain == "node":
         return channels or 1
-    if network.wired and spec.algorithm == "direct":
+    if network.relay is not None and spec.algorithm == "direct":
         if channels not in (None, network.ports):
             raise SpecError(
-                f"network.channels: {channels} does not fit: on direct wiring the direct algorithm "
-                f"has one lane per port; leave channels out or give {network.ports}"
+                f"network.channels: {channels} does not fit: where links join ranks directly, "
+                f"direct has one lane per port; leave channels out or give {network.ports}"
             )
         return network.ports
     if channels is not None:
         return channels
-    if network.wired:
+    if network.relay is not None:
         return 1
     if spec.algorithm == "ring" and domain == "mixed" and layout[1] == network.ranks:
         return network.ports * network.node_size
@@ -129,7 +129,7 @@ def _lanes(
 
 
 def _hierarchical(spec: Collective, network: Network, channels: int | None) -> Program:
-    lanes = channels or (1 if network.wired else network.ports)
+    lanes = channels or (network.ports if network.relay is None else 1)
     phases, pieces = hierarchical_phases(
         ranks=network.ranks,
         node_size=network.node_size,
@@ -154,7 +154,7 @@ def _count_crossing(phase: Phase, schedule: Schedule, network: Network) -> Phase
     In a ring only the neighbours at the edge of a leaf cross the fabric: the engine then works on
     those alone.
     """
-    if phase.per_round or phase.domain != "network" or network.wired:
+    if phase.per_round or phase.domain != "network" or network.relay is not None:
         return phase
     # only who sends to whom matters, so that the phases of a ring share one compilation
     pattern = replace(phase, name="", after=-1, reduces=False, owner=(0, 0, False))

@@ -34,7 +34,7 @@ def bound_to_ports(phase: Phase, network: Network) -> bool:
     plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
     num_ports = 1 if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    at_ports = phase.domain == "node" or (phase.domain == "network" and not network.wired)
+    at_ports = phase.domain == "node" or (phase.domain == "network" and network.relay is None)
     return plain and few and at_ports
 
 
@@ -42,6 +42,16 @@ def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     """How chunks share the links between ports; trunks and sprayed paths are never queues."""
     kinds = {tier.sharing for tier in network.tiers} - {"port"}
     if kinds & {"trunk", "spray"}:
+        return "share"
+    return rule_of_many(phase.lanes * network.ranks, config.order)
+
+
+def outer_rule(network: Network, phase: Phase, config: Config) -> str:
+    """How chunks share the first and last links of a phase on the general path.
+
+    On a relayed network all links are such; what takes several ways at once is shared.
+    """
+    if network.relay is not None and network.relay.splits and phase.domain != "node":
         return "share"
     return rule_of_many(phase.lanes * network.ranks, config.order)
 

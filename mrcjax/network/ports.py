@@ -37,7 +37,6 @@ def finish(
     fabric: Fabric,
     cables: int,
     cuts: Callable[[Wiring], Sequence[Cut]],
-    wired: tuple[int, ...] = (),
 ) -> Wiring:
     """Close the list of links; a node adds a cable per rank."""
     network = Network(
@@ -47,7 +46,6 @@ def finish(
         ports=spec.ports,
         node_size=spec.node_size,
         tiers=tuple(builder.tiers),
-        wired=wired,
     )
     return builder.wiring(network, cables + (spec.ranks if spec.node_size > 1 else 0), cuts)
 

@@ -8,6 +8,7 @@ from mrcjax.spec.network.base import Network
 from mrcjax.spec.network.dragonfly import Dragonfly
 from mrcjax.spec.network.fat_tree import FatTree
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
+from mrcjax.spec.network.torus import Grid, Mesh, Torus
 
 __all__ = [
     "NETWORK_KINDS",
@@ -15,15 +16,20 @@ __all__ = [
     "Dragonfly",
     "FatTree",
     "FlatRails",
+    "Grid",
+    "Mesh",
     "MrcPlanes",
     "Network",
+    "Torus",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly
+AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Torus | Mesh
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
     "mrc_planes": MrcPlanes,
     "fat_tree": FatTree,
     "dragonfly": Dragonfly,
+    "torus": Torus,
+    "mesh": Mesh,
 }

@@ -100,6 +100,11 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
         raise NotImplementedError
 
     @property
+    def cautions(self) -> tuple[str, ...]:
+        """What a reader of the results must know about this network, one sentence each."""
+        return ()
+
+    @property
     def node_bytes_per_s(self) -> float | None:
         """Rate of a rank inside its node, bytes/s before goodput; None without nodes."""
         if self.node_size == 1:
