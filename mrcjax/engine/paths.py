@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, port_hops, route
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
@@ -125,8 +125,9 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     head = tail = jnp.where(active, begin, NEVER)
     free = lanes.link_free
     lane_free = lanes.lane_free
+    outer_hops = port_hops(network, len(links))
     for hop, link in enumerate(links):
-        outer = hop in (0, len(links) - 1) or network.wired
+        outer = hop in outer_hops
         rule = plan.ports_rule if outer else plan.inner_rule
         sends = (head, tail, sent, ways.shares)
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)

@@ -3,11 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails
+from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
 from mrcjax.network.links import LinkTier, Network, Wiring
-from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes, SpecError
+from mrcjax.spec import (
+    AnyNetwork,
+    Dgx,
+    Dragonfly,
+    FatTree,
+    FlatRails,
+    MrcPlanes,
+    Nvl,
+    RailOnly,
+    SpecError,
+)
 
 __all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
 
@@ -18,6 +28,9 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     MrcPlanes: clos.build,
     FatTree: clos.build,
     Dragonfly: dragonfly.build,
+    Dgx: node_rails.build,
+    RailOnly: node_rails.build,
+    Nvl: nvl.build,
 }
 
 

@@ -1,15 +1,25 @@
 """Turn the spec of a network into its bill of materials: switches, cables, modules, watts, dollars.
 
-The scale-up fabric inside nodes (NVSwitch) is the same for all networks that hang on it and is
-left out; so are management and storage networks.
+The scale-up fabric inside nodes (NVSwitch) is counted in the families that are made of it (dgx,
+rail_only, nvl) and left out of the others and of all totals; management and storage networks are
+left out.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails
+from mrcjax.network.inventory import clos, dragonfly, rails, scale_up
 from mrcjax.network.inventory.bill import Inventory
-from mrcjax.spec import Dragonfly, FatTree, FlatRails, MrcPlanes, Network
+from mrcjax.spec import (
+    Dgx,
+    Dragonfly,
+    FatTree,
+    FlatRails,
+    MrcPlanes,
+    Network,
+    Nvl,
+    RailOnly,
+)
 
 __all__ = ["Inventory", "inventory"]
 
@@ -18,6 +28,9 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     MrcPlanes: clos.bill,
     FatTree: clos.bill,
     Dragonfly: dragonfly.bill,
+    Dgx: scale_up.rails_bill,
+    RailOnly: scale_up.rails_bill,
+    Nvl: scale_up.nvl_bill,
 }
 
 

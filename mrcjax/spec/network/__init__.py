@@ -5,25 +5,35 @@ the network is built.
 """
 
 from mrcjax.spec.network.base import Network
+from mrcjax.spec.network.dgx import Dgx, NodeRails
 from mrcjax.spec.network.dragonfly import Dragonfly
 from mrcjax.spec.network.fat_tree import FatTree
+from mrcjax.spec.network.nvl import Nvl
+from mrcjax.spec.network.rail_only import RailOnly
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
 
 __all__ = [
     "NETWORK_KINDS",
     "AnyNetwork",
+    "Dgx",
     "Dragonfly",
     "FatTree",
     "FlatRails",
     "MrcPlanes",
     "Network",
+    "NodeRails",
+    "Nvl",
+    "RailOnly",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly
+AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Dgx | RailOnly | Nvl
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
     "mrc_planes": MrcPlanes,
     "fat_tree": FatTree,
     "dragonfly": Dragonfly,
+    "dgx": Dgx,
+    "rail_only": RailOnly,
+    "nvl": Nvl,
 }
