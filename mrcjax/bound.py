@@ -3,9 +3,9 @@
 Bandwidth: for a partition of the ranks, contract each part to one. An all-reduce over k parts moves
 at least 2 (k - 1) S bytes between them (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69,
 2009), and S must leave and enter each part. Partitions: ranks, nodes, leaves, pods, groups,
-digits of direct wiring, slabs and halves of a grid. Hop volume: where ranks pass sends on, an
-all-to-all puts its bytes on every link of the way. Latency: some rank's data must reach every
-other. Bounds are combined by max, never added.
+digits of direct wiring, slabs and halves of a grid. Where switches reduce and multicast only the
+second holds. Hop volume: where ranks pass sends on, an all-to-all puts its bytes on every link of
+the way. Latency: some rank's data must reach every other. Bounds are combined by max, never added.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from mrcjax.case import Case
 from mrcjax.collective.shards import cut
 from mrcjax.network import Network
 from mrcjax.network.clos import ClosFabric
-from mrcjax.network.cuts import Cut
+from mrcjax.network.cuts import Cut, splits_a_node
 from mrcjax.spec import Collective
 
 
@@ -34,12 +34,27 @@ def lower_bounds(case: Case) -> dict[str, float]:
     capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
     for each in case.wiring.cuts():
         whole, parts = _cut_bounds(spec.kind, float(spec.size), group, shard, each, capacity)
-        bounds[f"{each.name} (all)"] = whole
-        bounds[f"{each.name} (slowest)"] = parts
+        if _may_reduce(case, each):
+            bounds[f"{each.name} (slowest, in-network reduction)"] = parts
+        else:
+            bounds[f"{each.name} (all)"] = whole
+            bounds[f"{each.name} (slowest)"] = parts
     if spec.kind == "all_to_all" and size == ranks and case.network.node_size == 1:
         bounds |= _hop_volume(case.network, shard, capacity)
     bounds["latency"] = _latency(case, group, late)
     return bounds
+
+
+def _may_reduce(case: Case, each: Cut) -> bool:
+    """Whether switches may sum or copy what crosses a cut.
+
+    Then 2 (k - 1) S for all parts together does not hold; S out of and into each part does.
+    """
+    if case.spec.collective.kind == "all_to_all":
+        return False
+    levels = case.spec.network.in_network_levels
+    inside = "node" in levels and splits_a_node(each.part, case.network.node_size)
+    return inside or "network" in levels
 
 
 def _shards(spec: Collective, ranks: int, size: int) -> np.ndarray:
@@ -157,8 +172,7 @@ def _leaf_latency(case: Case, latency: np.ndarray) -> tuple[np.ndarray, np.ndarr
     if not isinstance(fabric, ClosFabric) or not fabric.first:
         return none
     leaf = np.asarray(fabric.leaf_of_port)
-    node = leaf[0].reshape(-1, network.node_size)
-    if (leaf != leaf[0]).any() or (node != node[:, :1]).any():
+    if (leaf != leaf[0]).any() or splits_a_node(leaf[0], network.node_size):
         return none
     s = fabric.sizes
 

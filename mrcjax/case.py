@@ -50,7 +50,12 @@ def build(spec: Spec) -> Case:
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
     wiring = network.build(spec.network)
-    program = collective.build(spec.collective, wiring.network, spec.network.channels)
+    hardware = collective.Hardware(
+        {"network": spec.network.port_rates, "node": spec.network.node_rates},
+        spec.network.in_network_levels,
+        spec.network.in_network_owner,
+    )
+    program = collective.build(spec.collective, wiring.network, spec.network.channels, hardware)
     capacity, latency = _with_faults(wiring, spec.faults.links)
     late = np.zeros(spec.network.ranks)
     for fault in spec.faults.late:
@@ -66,6 +71,9 @@ def build(spec: Spec) -> Case:
             reduction_bytes_per_s=None
             if reduction is None
             else jnp.asarray(float(reduction), dtype),
+            in_network_efficiency=jnp.asarray(spec.network.in_network_efficiency, dtype)
+            if any(phase.tree >= 0 for phase in program.schedule.phases)
+            else None,
         )
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)

@@ -15,6 +15,7 @@ from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, Params, Times, emulate
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
+from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network import Network
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import Spec, SpecError
@@ -226,13 +227,21 @@ def _tiers(case: Case) -> tuple[Tier, ...]:
 
 def _phase_rules(case: Case, phase) -> dict[str, str]:
     network = case.network
+    if phase.tree >= 0:
+        tree = case.schedule.trees[phase.tree]
+        rules = {True: "single", False: rule_of_many(tree.up[0].size, case.config.order)}
+        used = {}
+        for links, alone in zip((*tree.up, *tree.down), tree.alone * 2, strict=True):
+            real = np.unique(np.asarray(links)[np.asarray(links) != network.no_link])
+            used |= {network.tier_of(int(link)).name: rules[alone] for link in real[:1]}
+        return used
     ports = [t.name for t in network.tiers if t.sharing == "port"]
     fabric = [t.name for t in network.tiers if t.sharing != "port"]
     inner = inner_rule(network, phase, case.config)
     if bound_to_ports(phase, network):
         is_node = phase.domain == "node"
         here = [name for name in ports if name.startswith("node") == is_node]
-        per_port = -(-phase.lanes // (1 if is_node else network.ports))
+        per_port = -(-phase.lanes // (network.node_ports if is_node else network.ports))
         rule = "single" if per_port == 1 else f"slots({per_port})"
         if in_arrival_order(network, phase, case.config):
             return dict.fromkeys((*here, *fabric), "sort by arrival")
@@ -260,8 +269,9 @@ def _path_latency(case: Case) -> float:
     """Typical latency of a message: the median link of each tier on the way."""
     latency = np.asarray(case.params.latency_s)
     total = float(case.params.endpoint_latency_s)
+    only_nodes = all(phase.domain == "node" for phase in case.schedule.phases)
     for tier in case.network.tiers:
-        if not tier.name.startswith("node"):
+        if tier.name.startswith("node") == only_nodes:
             total += float(np.median(latency[tier.first : tier.first + tier.count]))
     return total
 

@@ -207,8 +207,12 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "nodes_not_full",
-        _with(NODES, "ranks = 1024", "ranks = 1020"),
-        ("network.node_size", "got 8", "1020", "1024 ranks"),
+        _with(
+            _with(NODES, "ranks = 1024", "ranks = 1020"),
+            'kind = "all_reduce"',
+            'kind = "all_reduce"\nalgorithm = "hierarchical"',
+        ),
+        ("collective.algorithm", "full nodes", "1020", "1024 ranks"),
     ),
     (
         "placement",

@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, torus
+from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl, torus
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
+    Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
     Mesh,
     MrcPlanes,
+    Nvl,
+    RailOnly,
     SpecError,
     Torus,
 )
@@ -29,6 +32,9 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dragonfly: dragonfly.build,
     Torus: torus.build,
     Mesh: torus.build,
+    Dgx: node_rails.build,
+    RailOnly: node_rails.build,
+    Nvl: nvl.build,
 }
 
 

@@ -100,7 +100,7 @@ class Network:
     """Where every link is and which links a send crosses: indices only, no rates.
 
     Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
-    "ingress" likewise. `fabric` gives the links in between.
+    "ingress" likewise; "node egress" has plane * ranks + rank. `fabric` gives the links in between.
     """
 
     fabric: Fabric
@@ -109,6 +109,9 @@ class Network:
     ports: int = static()  # network ports of a rank
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
+    node_ports: int = static(default=1)  # planes inside a node, one port of a rank on each
+    rails: str = static(default="")  # sends change rails inside nodes, switches join them: "joined"
+    # or keep them "apart"; "": sends take whatever way the fabric gives
 
     @property
     def num_links(self) -> int:

@@ -8,6 +8,7 @@ from mrcjax.spec.load import load_spec, spec_from_dict
 from mrcjax.spec.network import (
     NETWORK_KINDS,
     AnyNetwork,
+    Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
@@ -15,6 +16,9 @@ from mrcjax.spec.network import (
     Mesh,
     MrcPlanes,
     Network,
+    NodeRails,
+    Nvl,
+    RailOnly,
     Torus,
 )
 from mrcjax.spec.sections import (
@@ -44,6 +48,7 @@ __all__ = [
     "AnyNetwork",
     "Assumption",
     "Collective",
+    "Dgx",
     "Dragonfly",
     "EngineSpec",
     "FatTree",
@@ -56,7 +61,10 @@ __all__ = [
     "ModelShape",
     "MrcPlanes",
     "Network",
+    "NodeRails",
+    "Nvl",
     "OutputSpec",
+    "RailOnly",
     "RatesPerPort",
     "SecondsPerPort",
     "Spec",

@@ -19,7 +19,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "in_network"], doc("How it is done.", "direct")
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -32,7 +32,11 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     between: Annotated[
         Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
     ] = "direct"
-    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical and in_network).", 8)] = 1
+    split: Annotated[
+        Literal["equal", "proportional"],
+        doc("How a piece is cut over lanes: equally, or by the rates of their ports.", "equal"),
+    ] = "equal"
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -48,6 +52,14 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.stripe",
                 value=self.stripe,
                 remedy='use algorithm = "direct" or leave stripe out',
+            )
+        whole = self.algorithm == "direct" and not self.stripe
+        if self.split != "equal" and whole:
+            raise SpecError(
+                'has no effect with collective.algorithm = "direct", whose shards go whole',
+                where="collective.split",
+                value=self.split,
+                remedy="set stripe = true, or leave split out",
             )
         if self.element_bytes is not None and self.size % self.element_bytes:
             raise SpecError(
@@ -71,7 +83,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 ("between", self.between, "direct"),
                 ("chunks", self.chunks, 1),
             ):
-                if value != usual:
+                if value != usual and (key, self.algorithm) != ("chunks", "in_network"):
                     raise SpecError(
                         f'has no effect with collective.algorithm = "{self.algorithm}"',
                         where=f"collective.{key}",
@@ -196,6 +208,22 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=collective.algorithm,
                 remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
                 'or use algorithm = "direct"',
+            )
+        if collective.algorithm == "hierarchical" and ranks % self.network.node_size:
+            raise SpecError(
+                f"needs full nodes, and network.ranks = {ranks} leaves one of "
+                f"{self.network.node_size} partly filled",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy=f"use {self.network.nodes * self.network.node_size} ranks, "
+                'or algorithm = "ring" or "direct"',
+            )
+        if collective.algorithm == "in_network" and not self.network.in_network_levels:
+            raise SpecError(
+                "needs switches that reduce, and network.in_network is false",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy='set network.in_network = true, or use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:
             return

@@ -5,14 +5,18 @@ the network is built.
 """
 
 from mrcjax.spec.network.base import Network
+from mrcjax.spec.network.dgx import Dgx, NodeRails
 from mrcjax.spec.network.dragonfly import Dragonfly
 from mrcjax.spec.network.fat_tree import FatTree
+from mrcjax.spec.network.nvl import Nvl
+from mrcjax.spec.network.rail_only import RailOnly
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
 from mrcjax.spec.network.torus import Grid, Mesh, Torus
 
 __all__ = [
     "NETWORK_KINDS",
     "AnyNetwork",
+    "Dgx",
     "Dragonfly",
     "FatTree",
     "FlatRails",
@@ -20,10 +24,13 @@ __all__ = [
     "Mesh",
     "MrcPlanes",
     "Network",
+    "NodeRails",
+    "Nvl",
+    "RailOnly",
     "Torus",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Torus | Mesh
+AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Torus | Mesh | Dgx | RailOnly | Nvl
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
@@ -32,4 +39,7 @@ NETWORK_KINDS: dict[str, type[Network]] = {
     "dragonfly": Dragonfly,
     "torus": Torus,
     "mesh": Mesh,
+    "dgx": Dgx,
+    "rail_only": RailOnly,
+    "nvl": Nvl,
 }
