@@ -11,9 +11,14 @@ from mrcjax.spec.network import (
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
+    GraphLink,
     MrcPlanes,
     Network,
+    node_name,
+    rank_of,
 )
+from mrcjax.spec.records import Record
 from mrcjax.spec.sections import (
     Collective,
     EngineSpec,
@@ -23,6 +28,7 @@ from mrcjax.spec.sections import (
     OutputSpec,
     Spec,
 )
+from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import (
     MODELS,
     TRAINING_SOURCES,
@@ -46,6 +52,8 @@ __all__ = [
     "FatTree",
     "FaultsSpec",
     "FlatRails",
+    "Graph",
+    "GraphLink",
     "Late",
     "LinkFault",
     "ModelShape",
@@ -53,15 +61,19 @@ __all__ = [
     "Network",
     "OutputSpec",
     "RatesPerPort",
+    "Record",
     "SecondsPerPort",
     "Spec",
     "SpecError",
+    "Traffic",
     "TrainingHardware",
     "TrainingSpec",
     "example",
     "example_kinds",
     "json_schema",
     "load_spec",
+    "node_name",
+    "rank_of",
     "spec_from_dict",
     "spec_to_toml",
 ]
