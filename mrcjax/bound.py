@@ -13,12 +13,13 @@ from mrcjax.case import Case
 from mrcjax.collective.shards import cut
 from mrcjax.network.clos import ClosFabric
 from mrcjax.network.cuts import Cut
+from mrcjax.network.graph import least_latency
 from mrcjax.spec import Collective
 
 
 def lower_bounds(case: Case) -> dict[str, float]:
     """Name of each bound -> seconds; all hold for any schedule of the collective."""
-    spec = case.spec.collective
+    spec = case.spec.the_collective
     ranks = case.network.ranks
     late = np.asarray(case.params.late_s, np.float64)
     bounds = {"late": float(late.max())}
@@ -109,7 +110,9 @@ def _latency(case: Case, group: np.ndarray, late: np.ndarray) -> float:
     for start in {int(np.argmax(late)), int(np.argmax(out)), int(np.argmax(late + out)), 0}:
         others = (group == group[start]) & (np.arange(network.ranks) != start)
         crossing = np.where(leaf != leaf[start], up[leaf[start]] + down[leaf], 0.0)
-        if network.wired:
+        if network.by_table:
+            way = least_latency(case.wiring, start, latency)
+        elif network.wired:
             way = np.maximum(out[start], into)
         else:
             way = out[start] + into + crossing

@@ -50,7 +50,10 @@ def build(spec: Spec) -> Case:
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
     wiring = network.build(spec.network)
-    program = collective.build(spec.collective, wiring.network, spec.network.channels)
+    if wiring.network.by_table:
+        pairs = np.indices((spec.network.ranks,) * 2).reshape(2, -1)
+        network.refuse_unreachable(wiring, *pairs)
+    program = collective.build(spec.the_collective, wiring.network, spec.network.channels)
     capacity, latency = _with_faults(wiring, spec.faults.links)
     late = np.zeros(spec.network.ranks)
     for fault in spec.faults.late:

@@ -17,6 +17,7 @@ from mrcjax.engine import Config, Params, Times, emulate
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network import Network
+from mrcjax.network.graph import GraphFabric
 from mrcjax.outcome import Binding, Outcome, Tier
 from mrcjax.spec import Spec, SpecError
 
@@ -157,15 +158,15 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
     bounds = lower_bounds(case)
     kind = max(bounds, key=lambda name: bounds[name])
     busy = np.divide(link_bytes, capacity, out=np.zeros_like(link_bytes), where=link_bytes > 0)
-    algbw = float(spec.collective.size) / time_s if time_s > 0 else 0.0
+    algbw = float(spec.the_collective.size) / time_s if time_s > 0 else 0.0
     return Outcome(
         spec=spec,
         kind=spec.network.kind,
         ranks=spec.network.ranks,
-        num_links=2 * case.wiring.num_cables,
-        collective=spec.collective.kind,
-        algorithm=spec.collective.algorithm,
-        size_bytes=float(spec.collective.size),
+        num_links=case.wiring.num_physical_links,
+        collective=spec.the_collective.kind,
+        algorithm=spec.the_collective.algorithm,
+        size_bytes=float(spec.the_collective.size),
         engine=spec.engine.kind,
         precision=spec.engine.precision,
         device=jax.devices()[0].device_kind,
@@ -207,8 +208,12 @@ def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.nda
 
 def _bus_factor(spec: Spec) -> float:
     """busbw / algbw of nccl-tests (its doc/PERFORMANCE.md)."""
-    n = spec.network.ranks if spec.collective.group_size is None else spec.collective.group_size
-    return (2.0 if spec.collective.kind == "all_reduce" else 1.0) * (n - 1) / n
+    n = (
+        spec.network.ranks
+        if spec.the_collective.group_size is None
+        else spec.the_collective.group_size
+    )
+    return (2.0 if spec.the_collective.kind == "all_reduce" else 1.0) * (n - 1) / n
 
 
 def _tiers(case: Case) -> tuple[Tier, ...]:
@@ -237,6 +242,8 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
     outer = rule_of_many(phase.lanes * network.ranks, case.config.order)
+    if network.by_table:
+        return dict.fromkeys(fabric, outer if inner != "share" else inner)
     return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
 
 
@@ -257,6 +264,8 @@ def _path_latency(case: Case) -> float:
     """Typical latency of a message: the median link of each tier on the way."""
     latency = np.asarray(case.params.latency_s)
     total = float(case.params.endpoint_latency_s)
+    if isinstance(case.network.fabric, GraphFabric):
+        return total + case.network.fabric.hops * float(np.median(latency))
     for tier in case.network.tiers:
         if not tier.name.startswith("node"):
             total += float(np.median(latency[tier.first : tier.first + tier.count]))

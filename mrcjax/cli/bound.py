@@ -17,7 +17,7 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
     def bounds() -> tuple[int, dict[str, float]]:
         with precision(asked.engine.precision):
             case = build(asked)
-            return 2 * case.wiring.num_cables, lower_bounds(case)
+            return case.wiring.num_physical_links, lower_bounds(case)
 
     num_links, bounds_s = at_once(bounds, f"bounding {what(asked)}")
     largest = max(bounds_s, key=lambda name: bounds_s[name])

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network.flat_rails import DirectWiring, digit_of_port
+from mrcjax.network.graph import GraphFabric
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree, static
 
@@ -165,6 +166,10 @@ class Route:
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
     """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    if network.by_table:
+        assert isinstance(network.fabric, GraphFabric)
+        lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
+        return Route(*network.fabric.path(jnp.broadcast_to(src, dst.shape), dst, lane))
     return Route(_hops(network, phase, src, dst))
 
 

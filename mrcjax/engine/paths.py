@@ -126,7 +126,7 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     free = lanes.link_free
     lane_free = lanes.lane_free
     for hop, link in enumerate(links):
-        outer = hop in (0, len(links) - 1) or network.wired
+        outer = hop in (0, len(links) - 1) or network.wired or network.by_table
         rule = plan.ports_rule if outer else plan.inner_rule
         sends = (head, tail, sent, ways.shares)
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails
+from mrcjax.network import clos, dragonfly, flat_rails, graph
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
+from mrcjax.network.graph import refuse_unreachable
 from mrcjax.network.links import LinkTier, Network, Wiring
-from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes, SpecError
+from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, Graph, MrcPlanes, SpecError
 
-__all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
+__all__ = [
+    "LinkTier",
+    "Network",
+    "Wiring",
+    "build",
+    "clos_sizes",
+    "dragonfly_sizes",
+    "refuse_unreachable",
+]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
 
@@ -18,6 +27,7 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     MrcPlanes: clos.build,
     FatTree: clos.build,
     Dragonfly: dragonfly.build,
+    Graph: graph.build,
 }
 
 

@@ -65,6 +65,7 @@ class Network:
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
     wired: tuple[int, ...] = static(default=())  # group sizes of direct wiring; () = switched
+    by_table: bool = static(default=False)  # the fabric gives whole routes, ranks have no ports
 
     @property
     def num_links(self) -> int:
@@ -103,6 +104,11 @@ class Wiring:
     local_names: dict[str, Callable[[int], str]]
     num_cables: int
     fabric_cuts: Callable[["Wiring"], Sequence[Cut]]
+
+    @property
+    def num_physical_links(self) -> int:
+        """Directed links there are: two per cable, on a graph one per direction that is wired."""
+        return self.network.num_links if self.network.by_table else 2 * self.num_cables
 
     def link_name(self, link: int) -> str:
         """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""

@@ -7,9 +7,9 @@ left out; so are management and storage networks.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails
+from mrcjax.network.inventory import clos, dragonfly, graph, rails
 from mrcjax.network.inventory.bill import Inventory
-from mrcjax.spec import Dragonfly, FatTree, FlatRails, MrcPlanes, Network
+from mrcjax.spec import Dragonfly, FatTree, FlatRails, Graph, MrcPlanes, Network
 
 __all__ = ["Inventory", "inventory"]
 
@@ -18,6 +18,7 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     MrcPlanes: clos.bill,
     FatTree: clos.bill,
     Dragonfly: dragonfly.bill,
+    Graph: graph.bill,
 }
 
 
