@@ -4,17 +4,19 @@ import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from fluids import random_flows
+from fluids import random_flows, random_sends
 
 import mrcjax
-from mrcjax.engine import simulate_flows
+from mrcjax.engine import emulate_sends, simulate_flows
 
 CASES = Path(__file__).parents[2] / "shared" / "cases"
 EXACT = 1e-9
 
 jitted = jax.jit(simulate_flows)
+jitted_sends = jax.jit(emulate_sends)
 
 
 def padded(routes):
@@ -77,3 +79,17 @@ def test_random_flows_equal_exact_fractions(shape):
             np.testing.assert_allclose(
                 simulate_flows(*case.arguments).finish_s, exact, rtol=EXACT, atol=1e-15
             )
+
+
+def times_of(schedule):
+    numbers = jnp.asarray(schedule.capacity), jnp.asarray(schedule.latency)
+    return jitted_sends(schedule.sends(), *numbers)
+
+
+def test_random_schedules_equal_exact_fractions():
+    for seed in range(50):
+        schedule = random_sends(seed, lanes=4, steps=5, gates=5, links=6)
+        left, delivered = schedule.exact()
+        times = times_of(schedule)
+        np.testing.assert_allclose(times.delivered_s, delivered, rtol=EXACT)
+        np.testing.assert_allclose(times.left_s, left, rtol=EXACT, atol=1e-15)

@@ -64,10 +64,13 @@ def fair_rates(
         level, frozen, _, _ = _freeze(incidence, capacity, limit, rate)
         return jnp.where(frozen, level, rate), passes + 1
 
+    def rises(carry):
+        # every pass freezes a flow, unless a number is not one
+        return jnp.any(carry[0] < 0) & (carry[1] <= active.size)
+
     rates = jnp.where(active, -1.0, 0.0).astype(capacity.dtype)
-    return jax.lax.while_loop(
-        lambda carry: jnp.any(carry[0] < 0), advance, (rates, jnp.zeros((), jnp.int32))
-    )
+    rates, passes = jax.lax.while_loop(rises, advance, (rates, jnp.zeros((), jnp.int32)))
+    return jnp.where(rates < 0, jnp.nan, rates), passes
 
 
 def fill(incidence: Incidence, capacity: jax.Array, limit: jax.Array, active: jax.Array) -> Filling:
@@ -94,7 +97,9 @@ def fill(incidence: Incidence, capacity: jax.Array, limit: jax.Array, active: ja
         usage=jnp.ones(flows, capacity.dtype),
         passes=jnp.zeros((), jnp.int32),
     )
-    return jax.lax.while_loop(lambda f: jnp.any(f.rate < 0), advance, start)
+    return jax.lax.while_loop(
+        lambda f: jnp.any(f.rate < 0) & (f.passes <= active.size), advance, start
+    )
 
 
 def _freeze(incidence: Incidence, capacity: jax.Array, limit: jax.Array, rate: jax.Array):

@@ -8,9 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.engine.fluid.checks import check, known
-from mrcjax.engine.fluid.drain import Drains, drain
-from mrcjax.engine.fluid.layout import Layout, lay_out, lay_out_unknown, spread
-from mrcjax.engine.maxplus import latest
+from mrcjax.engine.fluid.drain import drain
+from mrcjax.engine.fluid.layout import (
+    Layout,
+    bytes_of_links,
+    default_weights,
+    item_weights,
+    lay_out,
+    lay_out_unknown,
+    path_latency,
+    spread,
+)
+from mrcjax.engine.fluid.replay import Numbers, Program
 from mrcjax.pytree import pytree
 
 
@@ -106,43 +115,37 @@ def simulate_flows(
 @jax.jit
 def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
     capacity, size = numbers["capacity_bytes_per_s"], numbers["size_bytes"]
-    flows, _, hops = routes.shape
+    flows, links = size.shape[0], capacity.shape[0]
     weights = numbers["weights"]
-    if weights is None:
-        is_path = jnp.any(routes >= 0, axis=2)
-        paths = jnp.maximum(jnp.sum(is_path, axis=1, keepdims=True), 1)
-        weights = jnp.where(is_path, 1.0 / paths, 0.0)
-    weights = weights.astype(capacity.dtype)
-    item_weight = jnp.repeat(weights, hops, axis=1).reshape(-1)
-    item_weight = jnp.where(routes.reshape(-1) >= 0, item_weight, 0.0)
+    weights = default_weights(routes, size.dtype) if weights is None else weights
+    item_weight = item_weights(routes, weights)
     link, weight, limit = spread(layout, item_weight, capacity, item_weight.size)
-    begin = numbers["start_s"] + _latency(numbers["latency_s"], routes, weights, capacity.size)
-    drains = Drains(
+    latency = numbers["latency_s"]
+    if not (latency.shape == (flows,) and flows != links):
+        latency = path_latency(routes, weights, jnp.broadcast_to(latency, (links,)))
+    none = jnp.zeros((flows, 0), jnp.int32)
+    program = Program(
+        link=link,
+        lanes=jnp.arange(flows, dtype=jnp.int32)[:, None],
+        waits=jnp.full(flows, -1, jnp.int32),
+        feeds=none,
+        feeds_delivered=none.astype(bool),
+        needs=jnp.zeros(0, jnp.int32),
+    )
+    of_flows = Numbers(
         weight=weight,
         capacity=capacity[layout.links],
         limit=limit,
         size=size,
-        begin=jnp.broadcast_to(begin, (flows,)),
+        wait=latency,
+        delay=jnp.zeros_like(size),
+        lane_start=jnp.broadcast_to(numbers["start_s"], (flows,)),
     )
-    history = drain(link, drains, numbers["quantum_s"])
+    history = drain(program, of_flows, numbers["quantum_s"])
     arrived = jnp.where(jnp.isfinite(history.finish), size, 0.0)
-    carried = item_weight * jnp.repeat(arrived, routes.shape[1] * hops)
-    number = jnp.where(routes >= 0, routes, capacity.size).reshape(-1)
-    link_bytes = jnp.zeros(capacity.size + 1, size.dtype).at[number].add(carried)[:-1]
     return FlowTimes(
         finish_s=history.finish,
-        link_bytes=jax.lax.stop_gradient(link_bytes),
+        link_bytes=bytes_of_links(routes, item_weight, arrived, links),
         events=history.events,
         passes=history.passes,
     )
-
-
-def _latency(latency: jax.Array, routes: jax.Array, weights: jax.Array, links: int) -> jax.Array:
-    """What each flow waits before it drains, (flows,)."""
-    flows = routes.shape[0]
-    if latency.ndim == 1 and latency.shape[0] == flows and flows != links:
-        return latency
-    per_link = jnp.append(jnp.broadcast_to(latency, (links,)), 0.0)
-    of_path = jnp.sum(per_link[jnp.where(routes >= 0, routes, links)], axis=2)
-    of_path = jnp.where(weights > 0, of_path, 0.0)
-    return latest(of_path.T) if routes.shape[1] else jnp.zeros(flows, latency.dtype)
