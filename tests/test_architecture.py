@@ -22,7 +22,7 @@ CHAIN = [
     {"collective"},
     {"engine"},
     {"case", "outcome"},
-    {"bound", "training", "archive"},
+    {"bound", "fluid", "training", "archive"},
     {"emulation", "report"},
     {"step"},
     {"comparison"},

@@ -7,7 +7,6 @@ the same choice share the group.
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from mrcjax.network.cuts import Cut
+from mrcjax.network.flat_rails import Crossbar
 from mrcjax.network.links import Network, TierBuilder, Wiring
 from mrcjax.network.route import choose, mix, pair_hash
 from mrcjax.pytree import pytree, static
@@ -27,15 +27,13 @@ MOST_PATHS = 64  # shortest paths of a pair with `ideal` balancing
 
 
 @pytree
-class GraphFabric:
+class GraphFabric(Crossbar):
     """Routes over the tables of one graph; nodes are ranks first, then switches.
 
     A rank's own cables are taken lane by lane, like rails: lane c leaves by choice c and, at the
     last switch, enters by choice c. In between `ecmp` takes one choice by hash, `spray` one for
     each of its paths; `ideal` spreads a send evenly over all shortest paths.
     """
-
-    together: ClassVar[tuple[tuple[int, ...], ...]] = ()
 
     group: jax.Array  # (nodes, ranks) int32, next-hop group of a node towards a rank
     first: jax.Array  # (groups,) int32, place of its first link in `next_link`
