@@ -12,15 +12,22 @@ import numpy as np
 
 from mrcjax.case import Case
 from mrcjax.collective.shards import cut
+from mrcjax.collective.traffic import Flows
 from mrcjax.network import Network
 from mrcjax.network.clos import ClosFabric
 from mrcjax.network.cuts import Cut, splits_a_node
+from mrcjax.network.graph import least_latency
 from mrcjax.spec import Collective
 
 
 def lower_bounds(case: Case) -> dict[str, float]:
-    """Name of each bound -> seconds; all hold for any schedule of the collective."""
-    spec = case.spec.collective
+    """Name of each bound -> seconds; all hold for any schedule of the collective.
+
+    For traffic: for any way of sharing its links.
+    """
+    if case.flows is not None:
+        return _traffic_bounds(case, case.flows)
+    spec = case.spec.the_collective
     ranks = case.network.ranks
     late = np.asarray(case.params.late_s, np.float64)
     bounds = {"late": float(late.max())}
@@ -50,11 +57,55 @@ def _may_reduce(case: Case, each: Cut) -> bool:
 
     Then 2 (k - 1) S for all parts together does not hold; S out of and into each part does.
     """
-    if case.spec.collective.kind == "all_to_all":
+    if case.spec.the_collective.kind == "all_to_all":
         return False
     levels = case.spec.network.in_network_levels
     inside = "node" in levels and splits_a_node(each.part, case.network.node_size)
     return inside or "network" in levels
+
+
+def _traffic_bounds(case: Case, flows: Flows) -> dict[str, float]:
+    """Bytes across every cut over its capacity, and every flow alone behind those it waits for."""
+    late = np.asarray(case.params.late_s, np.float64)
+    bounds = {"late": float(late.max())}
+    capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
+    for each in case.wiring.cuts():
+        out_rate, into_rate = each.rates(capacity)
+        src, dst = each.part[flows.src], each.part[flows.dst]
+        crosses = src != dst
+        size = flows.size_bytes[crosses]
+        across = min(out_rate.sum(), into_rate.sum())
+        bounds[f"{each.name} (all)"] = float(_seconds(size.sum(), across))
+        bounds[f"{each.name} (slowest)"] = max(
+            float(_seconds(np.bincount(part[crosses], size, each.parts), rate).max())
+            for part, rate in ((src, out_rate), (dst, into_rate))
+        )
+    alone = alone_s(case, flows)
+    done = np.maximum(flows.start_s, late[flows.src])
+    for flow in flows.order:
+        firsts = flows.after[flows.after[:, 0] == flow, 1]
+        if len(firsts):
+            done[flow] = max(done[flow], done[firsts].max() + flows.delay_s[flow])
+        done[flow] += alone[flow]
+    bounds["flows alone"] = float(done.max(initial=0.0))
+    return bounds
+
+
+def alone_s(case: Case, flows: Flows) -> np.ndarray:
+    """What every flow takes if nothing else is sent, (flows,): latency, then its bottleneck."""
+    capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
+    latency = np.append(np.asarray(case.params.latency_s, np.float64), 0.0)
+    links = capacity.size
+    flow, path, hop = np.nonzero((flows.routes >= 0) & (flows.weights > 0)[:, :, None])
+    link = flows.routes[flow, path, hop].astype(np.int64)
+    pair, index = np.unique(flow * links + link, return_inverse=True)
+    sent = (
+        np.bincount(index.reshape(-1), flows.weights[flow, path]) * flows.size_bytes[pair // links]
+    )
+    work = np.zeros(len(flows.src))
+    np.maximum.at(work, pair // links, _seconds(sent, capacity[pair % links]))
+    far = np.where(flows.weights > 0, latency[flows.routes].sum(axis=2), 0.0).max(axis=1, initial=0)
+    return far + float(case.params.endpoint_latency_s) + work
 
 
 def _shards(spec: Collective, ranks: int, size: int) -> np.ndarray:
@@ -147,7 +198,9 @@ def _latency(case: Case, group: np.ndarray, late: np.ndarray) -> float:
     for start in {int(np.argmax(late)), int(np.argmax(out)), int(np.argmax(late + out)), 0}:
         others = (group == group[start]) & (np.arange(network.ranks) != start)
         crossing = np.where(leaf != leaf[start], up[leaf[start]] + down[leaf], 0.0)
-        if network.relay is not None:
+        if network.by_table:
+            way = least_latency(case.wiring, start, latency)
+        elif network.relay is not None:
             hops = network.relay.distance(np.asarray(start), np.arange(network.ranks))
             least = latency.min() if network.node_size == 1 else 0.0
             way = np.maximum(np.maximum(out[start], into), hops * least)

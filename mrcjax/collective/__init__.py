@@ -219,7 +219,8 @@ def _count_crossing(phase: Phase, schedule: Schedule, network: Network) -> Phase
     In a ring only the neighbours at the edge of a leaf cross the fabric: the engine then works on
     those alone.
     """
-    if phase.per_round or phase.domain != "network" or network.relay is not None:
+    switched = network.relay is None and not network.by_table
+    if phase.per_round or phase.domain != "network" or not switched:
         return phase
     # only who sends to whom matters, so that the phases of a ring share one compilation
     pattern = replace(phase, name="", after=-1, reduces=False, owner=(0, 0, False))

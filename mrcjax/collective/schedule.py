@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrcjax.network.graph import GraphFabric
 from mrcjax.network.links import Network
 from mrcjax.network.reduction import Tree
 from mrcjax.pytree import pytree, static
@@ -191,6 +192,10 @@ class Route:
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
     """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    if network.by_table:
+        assert isinstance(network.fabric, GraphFabric)
+        lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
+        return Route(*network.fabric.path(jnp.broadcast_to(src, dst.shape), dst, lane))
     return Route(_hops(network, phase, src, dst))
 
 
@@ -275,7 +280,7 @@ def _rail_hops(
 
 def port_hops(network: Network, num_hops: int) -> tuple[int, ...]:
     """Which hops of a route are at ranks: the others are between switches."""
-    if network.relay is not None:
+    if network.relay is not None or network.by_table:
         return tuple(range(num_hops))
     if not network.rails:
         return (0, num_hops - 1)

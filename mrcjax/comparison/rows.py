@@ -71,7 +71,7 @@ def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
     The training step needs nodes in every row; an all-reduce that is not hierarchical runs over
     all ranks as if there were none.
     """
-    collective = spec.collective
+    collective = spec.the_collective
     if algorithm:
         collective = msgspec.structs.replace(
             collective, algorithm=algorithm, between="direct", chunks=1
@@ -84,7 +84,7 @@ def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
 
 def step_spec(spec: Spec) -> Spec:
     """Return the row's spec as `train` takes it: buckets have the algorithm between nodes."""
-    collective = spec.collective
+    collective = spec.the_collective
     if collective.algorithm != "hierarchical":
         return spec
     plain = all_reduce_spec(spec, algorithm=collective.between).collective

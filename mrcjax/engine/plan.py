@@ -34,7 +34,8 @@ def bound_to_ports(phase: Phase, network: Network) -> bool:
     plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0 and phase.tree < 0
     num_ports = network.node_ports if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    at_ports = phase.domain == "node" or (phase.domain == "network" and network.relay is None)
+    is_switched = network.relay is None and not network.by_table
+    at_ports = phase.domain == "node" or (phase.domain == "network" and is_switched)
     return plain and few and at_ports
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl, torus
+from mrcjax.network import clos, dragonfly, flat_rails, graph, node_rails, nvl, torus
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
+from mrcjax.network.graph import refuse_unreachable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
@@ -13,6 +14,7 @@ from mrcjax.spec import (
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
     Mesh,
     MrcPlanes,
     Nvl,
@@ -21,7 +23,15 @@ from mrcjax.spec import (
     Torus,
 )
 
-__all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
+__all__ = [
+    "LinkTier",
+    "Network",
+    "Wiring",
+    "build",
+    "clos_sizes",
+    "dragonfly_sizes",
+    "refuse_unreachable",
+]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
 
@@ -35,6 +45,7 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dgx: node_rails.build,
     RailOnly: node_rails.build,
     Nvl: nvl.build,
+    Graph: graph.build,
 }
 
 

@@ -12,6 +12,8 @@ from mrcjax.spec.network import (
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
+    GraphLink,
     Grid,
     Mesh,
     MrcPlanes,
@@ -20,7 +22,10 @@ from mrcjax.spec.network import (
     Nvl,
     RailOnly,
     Torus,
+    node_name,
+    rank_of,
 )
+from mrcjax.spec.records import Record
 from mrcjax.spec.sections import (
     Collective,
     EngineSpec,
@@ -30,6 +35,7 @@ from mrcjax.spec.sections import (
     OutputSpec,
     Spec,
 )
+from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import (
     MODELS,
     TRAINING_SOURCES,
@@ -54,6 +60,8 @@ __all__ = [
     "FatTree",
     "FaultsSpec",
     "FlatRails",
+    "Graph",
+    "GraphLink",
     "Grid",
     "Late",
     "LinkFault",
@@ -66,16 +74,20 @@ __all__ = [
     "OutputSpec",
     "RailOnly",
     "RatesPerPort",
+    "Record",
     "SecondsPerPort",
     "Spec",
     "SpecError",
     "Torus",
+    "Traffic",
     "TrainingHardware",
     "TrainingSpec",
     "example",
     "example_kinds",
     "json_schema",
     "load_spec",
+    "node_name",
+    "rank_of",
     "spec_from_dict",
     "spec_to_toml",
 ]

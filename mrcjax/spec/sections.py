@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork
+from mrcjax.spec.network import AnyNetwork, Graph
+from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
 
@@ -110,7 +111,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which engine emulates, and how exactly."""
 
-    kind: Annotated[Literal["chunk"], doc("Engine.", "chunk")] = "chunk"
+    kind: Annotated[Literal["chunk", "fluid"], doc("Engine.", "chunk")] = "chunk"
     switching: Annotated[
         Literal["cut_through", "store_and_forward"],
         doc("Whether a switch forwards a chunk before all of it is in.", "cut_through"),
@@ -123,6 +124,26 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (
         "float64"
     )
+    quantum: Annotated[
+        Seconds, doc("Events closer than this are taken as one (fluid only).", "1 us")
+    ] = default(no_time)
+
+    def __post_init__(self):
+        given = (
+            ("switching", self.switching, "cut_through"),
+            ("order", self.order, "auto"),
+            ("fast_forward", self.fast_forward, True),
+        )
+        if self.kind == "chunk":
+            given = (("quantum", self.quantum, 0),)
+        for key, value, usual in given:
+            if value != usual:
+                raise SpecError(
+                    f'has no meaning with engine.kind = "{self.kind}"',
+                    where=f"engine.{key}",
+                    value=value,
+                    remedy=f"leave {key} out, or use the other engine",
+                )
 
 
 class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -179,13 +200,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole run as the TOML file gives it."""
 
     network: AnyNetwork
-    collective: Collective
+    collective: Collective | None = None
+    traffic: Traffic | None = None
     engine: EngineSpec = default(EngineSpec)
     faults: FaultsSpec = default(FaultsSpec)
     training: TrainingSpec | None = None
     output: OutputSpec = default(OutputSpec)
 
     def __post_init__(self):
+        self._check_work()
+        self._check_engine()
         self._check_groups()
         ranks = self.network.ranks
         for i, late in enumerate(self.faults.late):
@@ -199,7 +223,57 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.training is not None:
             self.training.check_ranks(ranks)
 
+    @property
+    def the_collective(self) -> Collective:
+        """The collective; SpecError where the spec has traffic in its place."""
+        if self.collective is None:
+            raise SpecError(
+                "section [collective] is missing", remedy="what is asked needs a collective"
+            )
+        return self.collective
+
+    def _check_work(self):
+        if self.collective is None and self.traffic is None:
+            raise SpecError(
+                "section [collective] is missing",
+                remedy="add it, or [traffic] for flows that are no collective; "
+                "`mrcjax spec --example flat_rails` prints one to start from",
+            )
+        if self.traffic is None:
+            return
+        for section in ("collective", "training"):
+            if getattr(self, section) is not None:
+                raise SpecError(
+                    f"section [traffic] does not go with [{section}]", remedy="keep one of the two"
+                )
+        if self.engine.kind != "fluid":
+            raise SpecError(
+                "does not emulate [traffic]",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "fluid"',
+            )
+        self.traffic.check_ranks(self.network.ranks)
+
+    def _check_engine(self):
+        if self.engine.kind == "fluid" and self.network.reduction_rate is not None:
+            raise SpecError(
+                'has no meaning with engine.kind = "fluid"',
+                where="network.reduction_rate",
+                value=self.network.reduction_rate,
+                remedy='leave it out, or use engine.kind = "chunk"',
+            )
+        if self.engine.order == "arrival" and isinstance(self.network, Graph):
+            raise SpecError(
+                "has no effect on a graph",
+                where="engine.order",
+                value=self.engine.order,
+                remedy='use order = "auto", or engine.kind = "fluid"',
+            )
+
     def _check_groups(self):
+        if self.collective is None:
+            return
         ranks, collective = self.network.ranks, self.collective
         if collective.algorithm == "hierarchical" and self.network.node_size == 1:
             raise SpecError(

@@ -8,13 +8,14 @@ left out.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails, scale_up, torus
+from mrcjax.network.inventory import clos, dragonfly, graph, rails, scale_up, torus
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.spec import (
     Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
     Mesh,
     MrcPlanes,
     Network,
@@ -35,6 +36,7 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     Dgx: scale_up.rails_bill,
     RailOnly: scale_up.rails_bill,
     Nvl: scale_up.nvl_bill,
+    Graph: graph.bill,
 }
 
 

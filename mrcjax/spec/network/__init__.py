@@ -8,6 +8,7 @@ from mrcjax.spec.network.base import Network
 from mrcjax.spec.network.dgx import Dgx, NodeRails
 from mrcjax.spec.network.dragonfly import Dragonfly
 from mrcjax.spec.network.fat_tree import FatTree
+from mrcjax.spec.network.graph import Graph, GraphLink, node_name, rank_of
 from mrcjax.spec.network.nvl import Nvl
 from mrcjax.spec.network.rail_only import RailOnly
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
@@ -20,6 +21,8 @@ __all__ = [
     "Dragonfly",
     "FatTree",
     "FlatRails",
+    "Graph",
+    "GraphLink",
     "Grid",
     "Mesh",
     "MrcPlanes",
@@ -28,9 +31,13 @@ __all__ = [
     "Nvl",
     "RailOnly",
     "Torus",
+    "node_name",
+    "rank_of",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Torus | Mesh | Dgx | RailOnly | Nvl
+AnyNetwork = (
+    FlatRails | MrcPlanes | FatTree | Dragonfly | Torus | Mesh | Dgx | RailOnly | Nvl | Graph
+)
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
@@ -42,4 +49,5 @@ NETWORK_KINDS: dict[str, type[Network]] = {
     "dgx": Dgx,
     "rail_only": RailOnly,
     "nvl": Nvl,
+    "graph": Graph,
 }
