@@ -57,6 +57,11 @@ class Phase:
     table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
     crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
 
+    @property
+    def is_along_lines(self) -> bool:
+        """Whether every send goes to the next rank of its lane's line."""
+        return bool(self.lines) and self.per_round == 0
+
     def num_active_lanes(self, round_: int) -> int:
         """Lanes that send in a round (shifts grow with the lane)."""
         size = self.layout[1]
@@ -222,7 +227,8 @@ def _relayed(
     relay, own_none = network.relay, network.tier("egress").count
     assert relay is not None
     port = jnp.arange(phase.lanes)[:, None] if phase.offsets >= 0 else None
-    hops = relay.way(src, dst, port, phase.hops)
+    step = _columns(phase)[2] if phase.is_along_lines else None
+    hops = relay.way(src, dst, port=port, step=step, most=phase.hops)
     return tuple(jnp.where(hop == own_none, network.no_link, hop) for hop in hops)
 
 

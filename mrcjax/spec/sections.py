@@ -1,13 +1,16 @@
 """Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork
+from mrcjax.spec.network import AnyNetwork, Grid
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
+
+Between = Literal["direct", "ring"]
 
 
 class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -19,7 +22,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "rings"], doc("How it is done.", "direct")
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -30,8 +33,17 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Count | None, doc("Bytes of an element; absent: shards are exact fractions.", 2)
     ] = None
     between: Annotated[
-        Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
+        Between | tuple[Between, ...],
+        doc(
+            "Algorithm between nodes, or in each dimension, inner to outer (hierarchical only).",
+            "direct",
+            ["direct", "ring"],
+        ),
     ] = "direct"
+    dimensions: Annotated[
+        tuple[Count, ...] | None,
+        doc("Ranks along each dimension, inner to outer (hierarchical only).", [2, 8]),
+    ] = None
     chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
 
     def __post_init__(self):
@@ -69,6 +81,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.algorithm != "hierarchical":
             for key, value, usual in (
                 ("between", self.between, "direct"),
+                ("dimensions", self.dimensions, None),
                 ("chunks", self.chunks, 1),
             ):
                 if value != usual:
@@ -78,6 +91,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                         value=value,
                         remedy=f'use algorithm = "hierarchical" or leave {key} out',
                     )
+        if self.algorithm not in ("hierarchical", "rings"):
             return
         if self.kind != "all_reduce":
             raise SpecError(
@@ -86,12 +100,12 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.algorithm,
                 remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
             )
-        if self.group_size is not None:
+        if self.group_size is not None and self.dimensions is None:
             raise SpecError(
-                'does not go with collective.algorithm = "hierarchical"',
+                f'does not go with collective.algorithm = "{self.algorithm}"',
                 where="collective.group_size",
                 value=self.group_size,
-                remedy="hierarchical runs over all ranks; leave group_size out",
+                remedy=f"{self.algorithm} runs over all ranks; leave group_size out",
             )
 
 
@@ -189,12 +203,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _check_groups(self):
         ranks, collective = self.network.ranks, self.collective
-        if collective.algorithm == "hierarchical" and self.network.node_size == 1:
+        self._check_dimensions()
+        has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
+        is_flat = self.network.node_size == 1 and not has_dimensions
+        if collective.algorithm == "hierarchical" and is_flat:
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
                 where="collective.algorithm",
                 value=collective.algorithm,
                 remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
+                "name collective.dimensions, "
                 'or use algorithm = "direct"',
             )
         if collective.group_size is None:
@@ -207,4 +225,27 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.group_size",
                 value=collective.group_size,
                 remedy="leave group_size out for one group of all ranks",
+            )
+
+    def _check_dimensions(self):
+        collective = self.collective
+        if collective.dimensions is None:
+            if isinstance(collective.between, tuple) and not isinstance(self.network, Grid):
+                raise SpecError(
+                    "is a list without collective.dimensions",
+                    where="collective.between",
+                    value=list(collective.between),
+                    remedy="give one algorithm, or name the dimensions",
+                )
+            return
+        grouped = collective.group_size is not None
+        ranks = collective.group_size or self.network.ranks
+        product = math.prod(collective.dimensions)
+        if product != ranks:
+            name = "collective.group_size" if grouped else "network.ranks"
+            raise SpecError(
+                f"has dimensions for {product} ranks, not {name} = {ranks}",
+                where="collective.dimensions",
+                value=list(collective.dimensions),
+                remedy=f"give dimensions whose product is {ranks}",
             )
