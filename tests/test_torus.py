@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
-from runs import GB, case_of, times_of
+from runs import GB, all_reduce, case_of, flat, times_of, toml
 
 from mrcjax.bound import lower_bounds
+from mrcjax.collective import closed_form
+from mrcjax.emulation import run
 from mrcjax.network import build
 from mrcjax.network.inventory import inventory
 from mrcjax.network.torus import bisection_bytes_per_s, diameter, mean_hops
@@ -38,6 +40,10 @@ def spec_of(keys):
     return load_spec(f'[network]\n{lines}\n[collective]\nkind = "all_reduce"\nsize = "1 MB"')
 
 
+def run_of(network, collective, **engine):
+    return run(load_spec(toml(network=network, collective=collective, engine=engine)))
+
+
 def wiring_of(keys):
     return build(spec_of(keys).network)
 
@@ -56,7 +62,7 @@ def ways(wiring, src, dst):
     """Return the links of every send, path by path: (paths, sends, hops), -1 = none."""
     relay, none = wiring.network.relay, wiring.network.num_links
     src, dst = (jnp.asarray(x)[None, :] for x in (src, dst))
-    hops = relay.way(src, dst, None, None)
+    hops = relay.way(src, dst)
     links = np.stack([np.asarray(hop).reshape(-1, src.size) for hop in hops], axis=-1)
     return np.where(links == none, -1, links)
 
@@ -254,6 +260,72 @@ def test_all_to_all_loads_all_links_of_a_dimension_alike():
     load = np.asarray(times_of(case).link_bytes).reshape(2, 2, 24)
     np.testing.assert_allclose(load[0], 1e9 * 4 / 8, rtol=1e-12)
     np.testing.assert_allclose(load[1], 1e9 * 6 / 8, rtol=1e-12)
+
+
+# ---- rings and dimensions in turn
+
+LATE = 'late = [{ rank = 1, by = "3 ms" }]'
+
+
+@pytest.mark.parametrize("dims", [(3, 3), (5,), (1, 4, 4), (2, 2)])
+def test_rings_take_their_closed_form_on_equal_dimensions(dims):
+    case = case_of(section(dims), all_reduce("rings", "1 GB"))
+    times = times_of(case)
+    expected = closed_form.grid_rings_s(dims, 1e9, 100 * GB, 1e-6)
+    np.testing.assert_allclose(times.finish_s, expected, rtol=1e-9)
+    load = np.asarray(times.link_bytes)
+    np.testing.assert_allclose(load, load[0], rtol=1e-12)
+
+
+def test_rings_on_unequal_dimensions_come_near_their_bound():
+    case = case_of(section((3, 6)), all_reduce("rings", "1 GB"))
+    bound = max(lower_bounds(case).values())
+    time = float(times_of(case).time_s)
+    assert bound < closed_form.grid_rings_s((3, 6), 1e9, 100 * GB, 1e-6) < time < 1.2 * bound
+
+
+def test_a_late_rank_delays_rings_by_its_lateness():
+    keys = (section((3, 3)), all_reduce("rings", "1 GB"), {})
+    usual, late = (float(times_of(case_of(*keys, faults)).time_s) for faults in ({}, LATE))
+    assert late == pytest.approx(usual + 3e-3, rel=1e-9)
+
+
+@pytest.mark.parametrize("dims", [(2, 8), (8, 2), (3, 1, 5), (2, 3, 4)])
+@pytest.mark.parametrize("network", ["torus", "flat_rails"])
+def test_dimensions_in_turn_take_their_closed_form(dims, network):
+    ranks, path_s = int(np.prod(dims)), 1e-6
+    keys = section(dims, link_rate="200 GB/s")
+    if network == "flat_rails":
+        keys = flat(ranks, 2, "100 GB/s", "500 ns")
+    many = all_reduce("hierarchical", "1 GB", between="ring", dimensions=list(dims))
+    numbers = (1e9, (200 * GB,) * len(dims), (path_s,) * len(dims))
+    expected = closed_form.levels_s(dims, *numbers)
+    assert float(times_of(case_of(keys, many)).time_s) == pytest.approx(expected, rel=1e-9)
+
+
+def test_dimensions_differ_in_rate_latency_and_algorithm():
+    keys = section((4, 3), link_rate=["100 GB/s", "50 GB/s"], latency=["1 us", "3 us"])
+    case = case_of(keys, all_reduce("hierarchical", "1 GB", between="ring"))
+    numbers = ((100 * GB, 50 * GB), (1e-6, 3e-6))
+    expected = closed_form.levels_s((4, 3), 1e9, *numbers)
+    assert float(times_of(case).time_s) == pytest.approx(expected, rel=1e-9)
+    rails = flat(12, 1, "100 GB/s", "500 ns")
+    mixed = {"dimensions": [4, 3], "between": ["ring", "direct"]}
+    case = case_of(rails, all_reduce("hierarchical", "1 GB", **mixed))
+    numbers = ((100 * GB,) * 2, (1e-6,) * 2, ("ring", "direct"))
+    expected = closed_form.levels_s((4, 3), 1e9, *numbers)
+    assert float(times_of(case).time_s) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("dims", "chunks", "expected_s"),
+    [((2, 8), 1, 9.375e-3), ((8, 2), 1, 9.375e-3), ((2, 8), 32, 5e-3), ((8, 2), 32, 8.75e-3)],
+)
+def test_order_of_dimensions_matters_once_they_overlap(dims, chunks, expected_s):
+    keys = section(dims, link_rate="200 GB/s", latency="0 s")
+    text = all_reduce("hierarchical", "1 GB", between="ring", chunks=chunks)
+    outcome = run_of(keys, text)
+    assert outcome.time_s == pytest.approx(expected_s, rel=1e-9 if chunks == 1 else 0.02)
 
 
 # ---- properties

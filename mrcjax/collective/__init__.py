@@ -10,7 +10,9 @@ import numpy as np
 from mrcjax.collective.direct import direct_phase
 from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.in_network import Level, in_network_phases
+from mrcjax.collective.levels import level_phases, levels_of
 from mrcjax.collective.ring import node_order, ring_phase
+from mrcjax.collective.rings import grid_ring_phases
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
 from mrcjax.collective.shards import Chunks, chunks
 from mrcjax.network.links import Network
@@ -71,6 +73,8 @@ def build(
         return Program(Schedule((), (), (), (), spec.kind, spec.algorithm), ())
     if spec.algorithm == "hierarchical":
         return _hierarchical(spec, network, channels, hardware)
+    if spec.algorithm == "rings":
+        return _grid_rings(spec, network)
     layout = (network.ranks // (size * spec.group_stride), size, spec.group_stride)
     domain = _domain(layout, network)
     if spec.algorithm == "in_network":
@@ -191,7 +195,13 @@ def _in_network(
 def _hierarchical(
     spec: Collective, network: Network, channels: int | None, hardware: Hardware
 ) -> Program:
-    lanes = channels or (max(network.ports, 1) if network.relay is None else 1)
+    relay = network.relay
+    grid = None if relay is None or network.node_size > 1 else relay.digits
+    dimensions = spec.dimensions or grid
+    if dimensions is not None:
+        return _over_dimensions(spec, network, dimensions, channels)
+    assert isinstance(spec.between, str)
+    lanes = channels or (max(network.ports, 1) if relay is None else 1)
     phases, pieces = hierarchical_phases(
         ranks=network.ranks,
         node_size=network.node_size,
@@ -204,6 +214,38 @@ def _hierarchical(
         node_weights=hardware.weights(spec, "node", network.node_ports),
         weights=hardware.weights(spec, "network", lanes),
     )
+    return _program(spec, network, [], [], phases, pieces)
+
+
+def _over_dimensions(
+    spec: Collective, network: Network, dimensions: tuple[int, ...], channels: int | None
+) -> Program:
+    words = spec.between
+    algorithms = (words,) * len(dimensions) if isinstance(words, str) else words
+    if len(algorithms) != len(dimensions):
+        raise SpecError(
+            f"has {len(algorithms)} algorithms for {len(dimensions)} dimensions",
+            where="collective.between",
+            value=list(algorithms),
+            remedy="give one for all, or one per dimension, inner to outer",
+        )
+    levels = levels_of(network, dimensions, algorithms, spec.group_stride, channels)
+    phases, pieces = level_phases(
+        levels, network.ranks, float(spec.size), spec.element_bytes or 0, spec.chunks
+    )
+    return _program(spec, network, [], [], phases, pieces)
+
+
+def _grid_rings(spec: Collective, network: Network) -> Program:
+    if network.relay is None or network.node_size > 1:
+        raise SpecError(
+            f"needs ranks on a grid, which {network.kind} does not have",
+            where="collective.algorithm",
+            value=spec.algorithm,
+            remedy='use network.kind = "torus", or algorithm = "ring" or "hierarchical"',
+        )
+    size, element = float(spec.size), spec.element_bytes or 0
+    phases, pieces = grid_ring_phases(network.relay, size, element)
     return _program(spec, network, [], [], phases, pieces)
 
 

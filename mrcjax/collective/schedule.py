@@ -61,6 +61,11 @@ class Phase:
     tree: int = -1  # which entry of Schedule.trees reduces and multicasts; -1 = none
     flow: str = ""  # what its switches do, see `engine.trees`
 
+    @property
+    def is_along_lines(self) -> bool:
+        """Whether every send goes to the next rank of its lane's line."""
+        return bool(self.lines) and self.per_round == 0
+
     def num_active_lanes(self, round_: int) -> int:
         """Lanes that send in a round (shifts grow with the lane)."""
         size = self.layout[1]
@@ -234,7 +239,8 @@ def _relayed(
     relay, own_none = network.relay, network.tier("egress").count
     assert relay is not None
     port = jnp.arange(phase.lanes)[:, None] if phase.offsets >= 0 else None
-    hops = relay.way(src, dst, port, phase.hops)
+    step = _columns(phase)[2] if phase.is_along_lines else None
+    hops = relay.way(src, dst, port=port, step=step, most=phase.hops)
     return tuple(jnp.where(hop == own_none, network.no_link, hop) for hop in hops)
 
 

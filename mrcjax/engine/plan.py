@@ -52,7 +52,8 @@ def outer_rule(network: Network, phase: Phase, config: Config) -> str:
 
     On a relayed network all links are such; what takes several ways at once is shared.
     """
-    if network.relay is not None and network.relay.splits and phase.domain != "node":
+    relay, is_inside = network.relay, phase.domain == "node"
+    if relay is not None and relay.splits and not is_inside and not phase.is_along_lines:
         return "share"
     return rule_of_many(phase.lanes * network.ranks, config.order)
 

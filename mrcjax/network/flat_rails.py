@@ -57,14 +57,20 @@ class DirectWiring(Crossbar):
         return False
 
     def way(
-        self, src: jax.Array, dst: jax.Array, port: jax.Array | None, most: int | None
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
     ) -> tuple[jax.Array, ...]:
         """One entry per digit; see `Relay.way`.
 
         A lane of `direct` starts at the digit of its port, any other send at the lowest digit in
         which the two ranks differ.
         """
-        del most
+        del step, most
         if port is not None:
             first_digit = jnp.asarray(digit_of_port(self.reach))[port]
         else:

@@ -70,12 +70,20 @@ class Relay(Fabric, Protocol):
         ...
 
     def way(
-        self, src: jax.Array, dst: jax.Array, port: jax.Array | None, most: int | None
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
     ) -> tuple[jax.Array, ...]:
         """Links of src -> dst, hop by hop, each (lanes, ranks) or (paths, lanes, ranks).
 
-        port: (lanes, 1) port that each lane was dealt to by `deal`; None = any. most: hops of the
-        longest of these ways, where it is known. A hop that is skipped is the number of links.
+        port: (lanes, 1) port that each lane was dealt to by `deal`; None = any. step: (lanes, 1)
+        1 up or -1 down, the one way to take of two equally short ones; None = the fabric's rule.
+        most: hops of the longest of these ways, where it is known. A hop that is skipped is the
+        number of links.
         """
         ...
 

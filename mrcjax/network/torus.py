@@ -81,14 +81,18 @@ class GridFabric(Crossbar):
         line = rank // (stride * size) * (stride * (size - 1)) + rank % stride
         return jnp.where(up, first, second) + line + stride * position
 
-    def goes_up(self, dimension: int, src: jax.Array, dst: jax.Array) -> jax.Array:
-        """Whether a send goes up a dimension; with a leading axis of two ways where `splits`."""
+    def goes_up(
+        self, dimension: int, src: jax.Array, dst: jax.Array, step: np.ndarray | None = None
+    ) -> jax.Array:
+        """Whether a send goes up a dimension; with a leading axis of two ways where it splits."""
         size, stride = self.dims[dimension], self.strides[dimension]
         mine, theirs = src // stride % size, dst // stride % size
         if not self.wraps[dimension]:
             up = theirs > mine
-            return jnp.stack([up, up]) if self.splits else up
+            return jnp.stack([up, up]) if self.splits and step is None else up
         half, ahead = size // 2, (theirs - mine) % size
+        if step is not None:
+            return jnp.where(2 * ahead == size, step > 0, 2 * ahead < size)
         if self.splits:
             return jnp.stack([2 * ahead <= size, 2 * ahead < size])
         if self.ties == "split":
@@ -97,16 +101,22 @@ class GridFabric(Crossbar):
         return above | ((mine > half) & ((mine + half) % size >= theirs))
 
     def way(
-        self, src: jax.Array, dst: jax.Array, port: jax.Array | None, most: int | None
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
     ) -> tuple[jax.Array, ...]:
         """One entry per link of the longest way; see `Relay.way`."""
         del port  # a lane's port is that of its first hop anyway
         src, dst = jnp.broadcast_arrays(src, dst)
         spans = [d for d, size in enumerate(self.dims) if size > 1]
-        up = {d: self.goes_up(d, src, dst) for d in spans}
-        start = jnp.stack([src, src]) if self.splits else src
+        up = {d: self.goes_up(d, src, dst, step) for d in spans}
+        start = jnp.stack([src, src]) if self.splits and step is None else src
 
-        def step(here: jax.Array, _) -> tuple[jax.Array, jax.Array]:
+        def onward(here: jax.Array, _) -> tuple[jax.Array, jax.Array]:
             link, beyond = jnp.full(here.shape, self.firsts[-1]), here
             for d in reversed(spans):
                 size, stride = self.dims[d], self.strides[d]
@@ -121,10 +131,10 @@ class GridFabric(Crossbar):
         if hops <= MOST_UNROLLED:
             ways, here = [], start
             for _ in range(hops):
-                here, link = step(here, None)
+                here, link = onward(here, None)
                 ways.append(link)
             return tuple(ways)
-        return tuple(jax.lax.scan(step, start, length=hops)[1])
+        return tuple(jax.lax.scan(onward, start, length=hops)[1])
 
     def deal(self) -> np.ndarray:
         """Deal each offset to the port of its first hop; see `Relay.deal`.

@@ -1,14 +1,17 @@
 """Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, Graph
+from mrcjax.spec.network import AnyNetwork, Graph, Grid
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
+
+Between = Literal["direct", "ring"]
 
 
 class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -20,7 +23,8 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical", "in_network"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "rings", "in_network"],
+        doc("How it is done.", "direct"),
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -31,13 +35,29 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Count | None, doc("Bytes of an element; absent: shards are exact fractions.", 2)
     ] = None
     between: Annotated[
-        Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
+        Between | tuple[Between, ...],
+        doc(
+            "Algorithm between nodes, or in each dimension, inner to outer (hierarchical only).",
+            "direct",
+            ["direct", "ring"],
+        ),
     ] = "direct"
+    dimensions: Annotated[
+        tuple[Count, ...] | None,
+        doc("Ranks along each dimension, inner to outer (hierarchical only).", [2, 8]),
+    ] = None
     chunks: Annotated[Count, doc("Pipelined pieces (hierarchical and in_network).", 8)] = 1
     split: Annotated[
         Literal["equal", "proportional"],
         doc("How a piece is cut over lanes: equally, or by the rates of their ports.", "equal"),
     ] = "equal"
+
+    @property
+    def outermost(self) -> str:
+        """The algorithm between nodes, or in the outermost dimension."""
+        if self.algorithm != "hierarchical":
+            return self.algorithm
+        return self.between if isinstance(self.between, str) else self.between[-1]
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -82,6 +102,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.algorithm != "hierarchical":
             for key, value, usual in (
                 ("between", self.between, "direct"),
+                ("dimensions", self.dimensions, None),
                 ("chunks", self.chunks, 1),
             ):
                 if value != usual and (key, self.algorithm) != ("chunks", "in_network"):
@@ -91,6 +112,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                         value=value,
                         remedy=f'use algorithm = "hierarchical" or leave {key} out',
                     )
+        if self.algorithm not in ("hierarchical", "rings"):
             return
         if self.kind != "all_reduce":
             raise SpecError(
@@ -99,12 +121,12 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.algorithm,
                 remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
             )
-        if self.group_size is not None:
+        if self.group_size is not None and self.dimensions is None:
             raise SpecError(
-                'does not go with collective.algorithm = "hierarchical"',
+                f'does not go with collective.algorithm = "{self.algorithm}"',
                 where="collective.group_size",
                 value=self.group_size,
-                remedy="hierarchical runs over all ranks; leave group_size out",
+                remedy=f"{self.algorithm} runs over all ranks; leave group_size out",
             )
 
 
@@ -275,15 +297,20 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.collective is None:
             return
         ranks, collective = self.network.ranks, self.collective
-        if collective.algorithm == "hierarchical" and self.network.node_size == 1:
+        self._check_dimensions(collective)
+        has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
+        is_flat = self.network.node_size == 1 and not has_dimensions
+        if collective.algorithm == "hierarchical" and is_flat:
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
                 where="collective.algorithm",
                 value=collective.algorithm,
                 remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
+                "name collective.dimensions, "
                 'or use algorithm = "direct"',
             )
-        if collective.algorithm == "hierarchical" and ranks % self.network.node_size:
+        in_nodes = collective.algorithm == "hierarchical" and collective.dimensions is None
+        if in_nodes and ranks % self.network.node_size:
             raise SpecError(
                 f"needs full nodes, and network.ranks = {ranks} leaves one of "
                 f"{self.network.node_size} partly filled",
@@ -309,4 +336,26 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.group_size",
                 value=collective.group_size,
                 remedy="leave group_size out for one group of all ranks",
+            )
+
+    def _check_dimensions(self, collective: Collective):
+        if collective.dimensions is None:
+            if isinstance(collective.between, tuple) and not isinstance(self.network, Grid):
+                raise SpecError(
+                    "is a list without collective.dimensions",
+                    where="collective.between",
+                    value=list(collective.between),
+                    remedy="give one algorithm, or name the dimensions",
+                )
+            return
+        grouped = collective.group_size is not None
+        ranks = collective.group_size or self.network.ranks
+        product = math.prod(collective.dimensions)
+        if product != ranks:
+            name = "collective.group_size" if grouped else "network.ranks"
+            raise SpecError(
+                f"has dimensions for {product} ranks, not {name} = {ranks}",
+                where="collective.dimensions",
+                value=list(collective.dimensions),
+                remedy=f"give dimensions whose product is {ranks}",
             )
