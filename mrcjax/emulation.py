@@ -282,7 +282,7 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
     network = case.network
     if phase.tree >= 0:
         tree = case.schedule.trees[phase.tree]
-        rules = {True: "single", False: rule_of_many(tree.up[0].size, case.config.order)}
+        rules = {True: "single", False: "share"}
         used = {}
         for links, alone in zip((*tree.up, *tree.down), tree.alone * 2, strict=True):
             real = np.unique(np.asarray(links)[np.asarray(links) != network.no_link])

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.maxplus import later, segment_max, segment_min
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.sharing import queue, rule_of_many, share
+from mrcjax.engine.sharing import share
 from mrcjax.network.links import Network
 from mrcjax.network.reduction import Tree
 
@@ -73,8 +73,8 @@ def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, stat
             up, down = (tuple(jnp.zeros_like(x) for x in way) for way in (up, down))
         gathers = phase.flow == "all_gather"
         for level, link in enumerate(tree.up):
-            rule = _rule(tree, level, config)
-            head, tail, free, work, gone = _hop(rule, head, tail, up[level], link, free, numbers)
+            alone = tree.alone[level]
+            head, tail, free, work, gone = _hop(alone, head, tail, up[level], link, free, numbers)
             head = tail if config.switching == "store_and_forward" else head
             sent = sent + work
             left = later(gone, left) if level == 0 else left
@@ -82,8 +82,8 @@ def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, stat
         for level in reversed(range(len(tree.down))):
             above = tree.parent[level]
             head, tail = (jnp.take_along_axis(x, above, axis=1) for x in (head, tail))
-            link, rule = tree.down[level], _rule(tree, level, config)
-            head, tail, free, work, _ = _hop(rule, head, tail, down[level], link, free, numbers)
+            link, alone = tree.down[level], tree.alone[level]
+            head, tail, free, work, _ = _hop(alone, head, tail, down[level], link, free, numbers)
             head = tail if config.switching == "store_and_forward" else head
             sent = sent + work
     return (free, later(tail, arrived), left, sent), None
@@ -121,32 +121,23 @@ def _merge(tree: Tree, level: int, head: jax.Array, tail: jax.Array, gathers: bo
     return head, segment_max(tail, cell, lanes * num).reshape(lanes, num)
 
 
-def _rule(tree: Tree, level: int, config: Config) -> str:
-    if tree.alone[level]:
-        return "single"
-    return rule_of_many(tree.up[level].size, config.order)
+def _hop(alone: bool, head, tail, bytes_, link, free, numbers: tuple):
+    """One hop of all entries of a level; also when each has left the link before its latency.
 
-
-def _hop(rule: str, head, tail, bytes_, link, free, numbers: tuple):
-    """One hop of all entries of a level; also when each has left the link before its latency."""
+    Streams of several trees share a link: whole buffers don't queue behind each other.
+    """
     capacity, latency = numbers
-    if rule == "single":
+    delay = latency[link]
+    if alone:
         start = later(head, free[link])
         end = start + bytes_ / capacity[link]
-        out = later(end, tail)
+        left = later(end, tail)
         crosses = link < free.shape[0] - 1
-        head, out = jnp.where(crosses, start, head), jnp.where(crosses, out, tail)
+        head, left = jnp.where(crosses, start, head), jnp.where(crosses, left, tail)
         freed = free.at[link].set(jnp.where(crosses, end, free[-1]))
         work = jnp.zeros_like(free).at[link].add(bytes_)
-        delay = latency[link]
-        return head + delay, out + delay, freed, work, out
-    shape = head.shape
+        return head + delay, left + delay, freed, work, left
     heads, tails, sizes, links = (x.reshape(-1) for x in (head, tail, bytes_, link))
-    if rule == "share":
-        out = share(heads, tails, sizes, links, free, capacity, latency)
-    else:
-        order = jnp.broadcast_to(jnp.arange(shape[1]), shape).reshape(-1)
-        out = queue(heads, tails, sizes, links, order, free, capacity, latency)
-    head, tail, free, work = out
-    head, tail = head.reshape(shape), tail.reshape(shape)
-    return head, tail, free, work, tail - latency[link]
+    head, tail, free, work = share(heads, tails, sizes, links, free, capacity, latency)
+    head, tail = head.reshape(link.shape), tail.reshape(link.shape)
+    return head, tail, free, work, tail - delay
