@@ -131,6 +131,7 @@ def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
         feeds=none,
         feeds_delivered=none.astype(bool),
         needs=jnp.zeros(0, jnp.int32),
+        apart=True,
     )
     of_flows = Numbers(
         weight=weight,
