@@ -13,6 +13,7 @@ from mrcjax.engine.fluid.layout import (
     Layout,
     bytes_of_links,
     default_weights,
+    entry_weights,
     item_weights,
     lay_out,
     lay_out_unknown,
@@ -106,20 +107,34 @@ def simulate_flows(
     is_plain = not any(isinstance(x, jax.Array) for x in (routes, *numbers.values()))
     with jax.enable_x64(True) if is_plain else contextlib.nullcontext():
         routes, numbers = check(routes, numbers)
+        if routes.shape[0] == 0:
+            nothing, zero = numbers["size_bytes"], jnp.zeros((), jnp.int32)
+            carried = jnp.zeros_like(numbers["capacity_bytes_per_s"])
+            return FlowTimes(jnp.asarray(nothing), carried, zero, zero)
         links = numbers["capacity_bytes_per_s"].shape[0]
-        if known(routes):
-            return _simulate(lay_out(np.asarray(routes), links), routes, numbers)
-        return _simulate(lay_out_unknown(routes, links), routes, numbers)
+        weights = numbers.pop("weights")
+        if weights is None:
+            weights = default_weights(routes, numbers["size_bytes"].dtype)
+        elif known(weights):
+            weights = np.asarray(weights)
+        layout = lay_out(routes, links) if known(routes) else lay_out_unknown(routes, links)
+        item_weight = item_weights(routes, weights)
+        weight = entry_weights(layout, item_weight, item_weight.size)
+        return _simulate(layout, routes, weights, item_weight, weight, numbers)
 
 
 @jax.jit
-def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
+def _simulate(
+    layout: Layout,
+    routes: jax.Array,
+    weights: jax.Array,
+    item_weight: jax.Array,
+    entry_weight: jax.Array,
+    numbers: dict,
+) -> FlowTimes:
     capacity, size = numbers["capacity_bytes_per_s"], numbers["size_bytes"]
     flows, links = size.shape[0], capacity.shape[0]
-    weights = numbers["weights"]
-    weights = default_weights(routes, size.dtype) if weights is None else weights
-    item_weight = item_weights(routes, weights)
-    link, weight, limit = spread(layout, item_weight, capacity, item_weight.size)
+    link, weight, limit = spread(layout, entry_weight, capacity)
     latency = numbers["latency_s"]
     if not (latency.shape == (flows,) and flows != links):
         latency = path_latency(routes, weights, jnp.broadcast_to(latency, (links,)))

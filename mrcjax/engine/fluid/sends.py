@@ -11,6 +11,7 @@ from mrcjax.engine.fluid.drain import drain
 from mrcjax.engine.fluid.layout import (
     Layout,
     bytes_of_links,
+    entry_weights,
     item_weights,
     lay_out,
     lay_out_unknown,
@@ -125,7 +126,8 @@ def _emulate(
 ) -> SendTimes:
     links = capacity.shape[0]
     item_weight = item_weights(sends.routes, sends.weights)
-    link, weight, limit = spread(layout, item_weight, capacity, item_weight.size)
+    entry_weight = entry_weights(layout, item_weight, item_weight.size)
+    link, weight, limit = spread(layout, entry_weight, capacity)
     per_link = jnp.broadcast_to(jnp.asarray(latency, capacity.dtype), (links,))
     wait = path_latency(sends.routes, sends.weights, per_link) + sends.extra_latency_s
     program = Program(
