@@ -278,3 +278,34 @@ def test_refusals(change, words):
     given = {"routes": [[0], [1]], "capacity_bytes_per_s": [1.0, 1.0], "size_bytes": [1.0, 1.0]}
     with pytest.raises(ValueError, match=words):
         fluid_finish_times(**given | change)
+
+
+# ---- merged events
+
+
+def test_merging_takes_fewer_events_and_errs_within_its_bound():
+    fewer = 0
+    for seed in range(20):
+        case = random_flows(seed, 20, 2, 2, 5)
+        exact, merged = jitted(*case.arguments), jitted(*case.arguments, quantum_s=2e-3)
+        error = np.abs(merged.finish_s - exact.finish_s).max()
+        assert error <= float(merged.merge_error_s) + 1e-12
+        assert float(exact.merge_error_s) == 0
+        assert float(merged.merge_error_s) > 0 or error < 1e-12
+        fewer += int(merged.events) < int(exact.events)
+        schedule = random_sends(seed, lanes=4, steps=5, gates=5, links=6)
+        exact, merged = times_of(schedule), times_of(schedule, quantum_s=2e-3)
+        error = np.abs(merged.delivered_s - exact.delivered_s).max()
+        assert error <= float(merged.merge_error_s) + 1e-12
+        fewer += int(merged.events) < int(exact.events)
+    assert fewer == 40
+
+
+def test_merging_moves_ends_of_equal_flows_together():
+    """Two pairs, the second 2 ms behind: with a quantum of that they change rates together."""
+    routes = [[0], [0], [1], [1]]
+    arguments = routes, [1.0, 1.0], [1.0, 2.0, 1.001, 2.0]
+    exact = simulate_flows(*arguments)
+    merged = simulate_flows(*arguments, quantum_s=2.5e-3)
+    assert (int(exact.events), int(merged.events)) == (5, 3)
+    np.testing.assert_allclose(merged.finish_s, [2.0, 3.001, 2.002, 3.001], rtol=EXACT)

@@ -42,7 +42,8 @@ def check(routes: Any, numbers: dict) -> tuple[Any, dict]:
             raise _shape(name, x, f"have shape {wanted} for {flows} flows and {links} links")
         if known(x):
             _check_values(name, np.asarray(x))
-    dtype = jnp.result_type(*given.values())
+    dtypes = [given[name].dtype for name, x in numbers.items() if isinstance(x, jax.Array)]
+    dtype = jnp.result_type(*dtypes) if dtypes else jnp.result_type(float)
     numbers = {name: x.astype(dtype) for name, x in given.items()}
     return routes, {"weights": None} | numbers
 

@@ -1,6 +1,5 @@
 """Finish times of flows that start at given times and share links max-min fairly."""
 
-import contextlib
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ from mrcjax.engine.fluid.layout import (
     path_latency,
     spread,
 )
+from mrcjax.engine.fluid.merging import merge_error
 from mrcjax.engine.fluid.replay import Numbers, Program
 from mrcjax.pytree import pytree
 
@@ -32,12 +32,14 @@ class FlowTimes:
     link_bytes  (links,)  bytes carried, of the flows that end; a constant for differentiation
     events      () int32  times at which rates were computed afresh
     passes      () int32  of progressive filling, all events together
+    merge_error_s  ()     bound of the error of any finish time by `quantum_s`, see `merge_error`
     """
 
     finish_s: jax.Array
     link_bytes: jax.Array
     events: jax.Array
     passes: jax.Array
+    merge_error_s: jax.Array
 
 
 def fluid_finish_times(
@@ -56,7 +58,8 @@ def fluid_finish_times(
     flow begins or ends. Pure: it may be compiled, batched and differentiated (once, in capacities,
     sizes, starts, latencies and weights; the order of events is held fixed). Routes given as
     NumPy arrays or lists are sorted out beforehand and run faster than traced ones. Computes in the
-    precision of its arguments, in float64 where none of them is a JAX array.
+    precision of those arguments that are JAX arrays; in float64 where none is, with NumPy arrays
+    as results while JAX is in 32-bit mode.
 
     Args:
         routes: int (flows, hops), or (flows, paths, hops) for flows that are spread over several
@@ -105,22 +108,29 @@ def simulate_flows(
         "quantum_s": quantum_s,
     }
     is_plain = not any(isinstance(x, jax.Array) for x in (routes, *numbers.values()))
-    with jax.enable_x64(True) if is_plain else contextlib.nullcontext():
-        routes, numbers = check(routes, numbers)
-        if routes.shape[0] == 0:
-            nothing, zero = numbers["size_bytes"], jnp.zeros((), jnp.int32)
-            carried = jnp.zeros_like(numbers["capacity_bytes_per_s"])
-            return FlowTimes(jnp.asarray(nothing), carried, zero, zero)
-        links = numbers["capacity_bytes_per_s"].shape[0]
-        weights = numbers.pop("weights")
-        if weights is None:
-            weights = default_weights(routes, numbers["size_bytes"].dtype)
-        elif known(weights):
-            weights = np.asarray(weights)
-        layout = lay_out(routes, links) if known(routes) else lay_out_unknown(routes, links)
-        item_weight = item_weights(routes, weights)
-        weight = entry_weights(layout, item_weight, item_weight.size)
-        return _simulate(layout, routes, weights, item_weight, weight, numbers)
+    if is_plain and jnp.result_type(float) != jnp.float64:
+        # outside of 64-bit mode JAX warns at every use of a 64-bit array of its own
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, _checked(routes, numbers))
+    return _checked(routes, numbers)
+
+
+def _checked(routes: Any, numbers: dict) -> FlowTimes:
+    routes, numbers = check(routes, numbers)
+    if routes.shape[0] == 0:
+        finish, none = jnp.asarray(numbers["size_bytes"]), jnp.zeros((), jnp.int32)
+        carried = jnp.zeros(numbers["capacity_bytes_per_s"].shape, finish.dtype)
+        return FlowTimes(finish, carried, none, none, jnp.zeros((), finish.dtype))
+    links = numbers["capacity_bytes_per_s"].shape[0]
+    weights = numbers.pop("weights")
+    if weights is None:
+        weights = default_weights(routes, numbers["size_bytes"].dtype)
+    elif known(weights):
+        weights = np.asarray(weights)
+    layout = lay_out(routes, links) if known(routes) else lay_out_unknown(routes, links)
+    item_weight = item_weights(routes, weights)
+    weight = entry_weights(layout, item_weight, item_weight.size)
+    return _simulate(layout, routes, weights, item_weight, weight, numbers)
 
 
 @jax.jit
@@ -164,4 +174,5 @@ def _simulate(
         link_bytes=bytes_of_links(routes, item_weight, arrived, links),
         events=history.events,
         passes=history.passes,
+        merge_error_s=merge_error(program, of_flows, history, numbers["quantum_s"]),
     )

@@ -18,6 +18,7 @@ from mrcjax.engine.fluid.layout import (
     path_latency,
     spread,
 )
+from mrcjax.engine.fluid.merging import merge_error
 from mrcjax.engine.fluid.replay import Numbers, Program
 from mrcjax.pytree import pytree
 
@@ -61,6 +62,7 @@ class SendTimes:
     link_bytes   (links,)  bytes carried, of the sends that arrive; a constant for differentiation
     events       () int32  times at which rates were computed afresh
     passes       () int32  of progressive filling, all events together
+    merge_error_s  ()      bound of the error of any time by `quantum_s`, see `merge_error`
     """
 
     left_s: jax.Array
@@ -68,6 +70,7 @@ class SendTimes:
     link_bytes: jax.Array
     events: jax.Array
     passes: jax.Array
+    merge_error_s: jax.Array
 
 
 def lay_out_sends(sends: Sends, links: int) -> Layout:
@@ -147,7 +150,8 @@ def _emulate(
         delay=sends.delay_s,
         lane_start=sends.lane_start_s,
     )
-    history = drain(program, numbers, jnp.asarray(quantum, capacity.dtype))
+    quantum = jnp.asarray(quantum, capacity.dtype)
+    history = drain(program, numbers, quantum)
     arrived = jnp.where(jnp.isfinite(history.finish), sends.size_bytes, 0.0)
     return SendTimes(
         left_s=history.finish - wait,
@@ -155,4 +159,5 @@ def _emulate(
         link_bytes=bytes_of_links(sends.routes, item_weight, arrived, links),
         events=history.events,
         passes=history.passes,
+        merge_error_s=merge_error(program, numbers, history, quantum),
     )
