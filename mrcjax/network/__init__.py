@@ -3,11 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails
+from mrcjax.network import clos, dragonfly, flat_rails, hyperx, jellyfish, slim_fly
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
 from mrcjax.network.links import LinkTier, Network, Wiring
-from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes, SpecError
+from mrcjax.spec import (
+    AnyNetwork,
+    Dragonfly,
+    FatTree,
+    FlatRails,
+    HyperX,
+    Jellyfish,
+    MrcPlanes,
+    SlimFly,
+    SpecError,
+)
 
 __all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
 
@@ -18,6 +28,9 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     MrcPlanes: clos.build,
     FatTree: clos.build,
     Dragonfly: dragonfly.build,
+    SlimFly: slim_fly.build,
+    HyperX: hyperx.build,
+    Jellyfish: jellyfish.build,
 }
 
 

@@ -11,8 +11,11 @@ from mrcjax.spec.network import (
     Dragonfly,
     FatTree,
     FlatRails,
+    HyperX,
+    Jellyfish,
     MrcPlanes,
     Network,
+    SlimFly,
 )
 from mrcjax.spec.sections import (
     Collective,
@@ -46,6 +49,8 @@ __all__ = [
     "FatTree",
     "FaultsSpec",
     "FlatRails",
+    "HyperX",
+    "Jellyfish",
     "Late",
     "LinkFault",
     "ModelShape",
@@ -54,6 +59,7 @@ __all__ = [
     "OutputSpec",
     "RatesPerPort",
     "SecondsPerPort",
+    "SlimFly",
     "Spec",
     "SpecError",
     "TrainingHardware",

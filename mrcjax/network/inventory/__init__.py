@@ -7,9 +7,18 @@ left out; so are management and storage networks.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails
+from mrcjax.network.inventory import clos, dragonfly, rails, switch_graph
 from mrcjax.network.inventory.bill import Inventory
-from mrcjax.spec import Dragonfly, FatTree, FlatRails, MrcPlanes, Network
+from mrcjax.spec import (
+    Dragonfly,
+    FatTree,
+    FlatRails,
+    HyperX,
+    Jellyfish,
+    MrcPlanes,
+    Network,
+    SlimFly,
+)
 
 __all__ = ["Inventory", "inventory"]
 
@@ -18,6 +27,9 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     MrcPlanes: clos.bill,
     FatTree: clos.bill,
     Dragonfly: dragonfly.bill,
+    SlimFly: switch_graph.slim_fly_bill,
+    HyperX: switch_graph.hyperx_bill,
+    Jellyfish: switch_graph.jellyfish_bill,
 }
 
 

@@ -7,7 +7,10 @@ the network is built.
 from mrcjax.spec.network.base import Network
 from mrcjax.spec.network.dragonfly import Dragonfly
 from mrcjax.spec.network.fat_tree import FatTree
+from mrcjax.spec.network.hyperx import HyperX
+from mrcjax.spec.network.jellyfish import Jellyfish
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
+from mrcjax.spec.network.slim_fly import SlimFly
 
 __all__ = [
     "NETWORK_KINDS",
@@ -15,15 +18,21 @@ __all__ = [
     "Dragonfly",
     "FatTree",
     "FlatRails",
+    "HyperX",
+    "Jellyfish",
     "MrcPlanes",
     "Network",
+    "SlimFly",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly
+AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | SlimFly | HyperX | Jellyfish
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
     "mrc_planes": MrcPlanes,
     "fat_tree": FatTree,
     "dragonfly": Dragonfly,
+    "slim_fly": SlimFly,
+    "hyperx": HyperX,
+    "jellyfish": Jellyfish,
 }
