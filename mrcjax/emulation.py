@@ -17,7 +17,6 @@ from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, SendTimes, Times, emulate, lay_out_sends
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
-from mrcjax.engine.sharing import rule_of_many
 from mrcjax.fluid import Written, fair, write_out
 from mrcjax.network.graph import GraphFabric
 from mrcjax.outcome import Binding, FlowTimes, Outcome, Tier

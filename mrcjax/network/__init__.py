@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, graph, node_rails, nvl, torus
+from mrcjax.network import (
+    clos,
+    dragonfly,
+    flat_rails,
+    graph,
+    hyperx,
+    jellyfish,
+    node_rails,
+    nvl,
+    slim_fly,
+    torus,
+)
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
 from mrcjax.network.graph import refuse_unreachable
@@ -15,10 +26,13 @@ from mrcjax.spec import (
     FatTree,
     FlatRails,
     Graph,
+    HyperX,
+    Jellyfish,
     Mesh,
     MrcPlanes,
     Nvl,
     RailOnly,
+    SlimFly,
     SpecError,
     Torus,
 )
@@ -46,6 +60,9 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     RailOnly: node_rails.build,
     Nvl: nvl.build,
     Graph: graph.build,
+    SlimFly: slim_fly.build,
+    HyperX: hyperx.build,
+    Jellyfish: jellyfish.build,
 }
 
 

@@ -8,7 +8,15 @@ left out.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, graph, rails, scale_up, torus
+from mrcjax.network.inventory import (
+    clos,
+    dragonfly,
+    graph,
+    rails,
+    scale_up,
+    switch_graph,
+    torus,
+)
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.spec import (
     Dgx,
@@ -16,11 +24,14 @@ from mrcjax.spec import (
     FatTree,
     FlatRails,
     Graph,
+    HyperX,
+    Jellyfish,
     Mesh,
     MrcPlanes,
     Network,
     Nvl,
     RailOnly,
+    SlimFly,
     Torus,
 )
 
@@ -37,6 +48,9 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     RailOnly: scale_up.rails_bill,
     Nvl: scale_up.nvl_bill,
     Graph: graph.bill,
+    SlimFly: switch_graph.slim_fly_bill,
+    HyperX: switch_graph.hyperx_bill,
+    Jellyfish: switch_graph.jellyfish_bill,
 }
 
 
