@@ -3,6 +3,7 @@
 Everything that can be refused without building the network is refused here, as SpecError.
 """
 
+from mrcjax.spec.faults import FaultsSpec, Jitter, Late, LinkFault, RandomFault, Slow
 from mrcjax.spec.fields import RatesPerPort, SecondsPerPort
 from mrcjax.spec.load import load_spec, spec_from_dict
 from mrcjax.spec.network import (
@@ -17,9 +18,6 @@ from mrcjax.spec.network import (
 from mrcjax.spec.sections import (
     Collective,
     EngineSpec,
-    FaultsSpec,
-    Late,
-    LinkFault,
     OutputSpec,
     Spec,
 )
@@ -46,14 +44,17 @@ __all__ = [
     "FatTree",
     "FaultsSpec",
     "FlatRails",
+    "Jitter",
     "Late",
     "LinkFault",
     "ModelShape",
     "MrcPlanes",
     "Network",
     "OutputSpec",
+    "RandomFault",
     "RatesPerPort",
     "SecondsPerPort",
+    "Slow",
     "Spec",
     "SpecError",
     "TrainingHardware",
