@@ -89,7 +89,8 @@ class Network:
 class Wiring:
     """A built network with its numbers, still in NumPy.
 
-    capacity_bytes_per_s, latency_s: (links,). sender, receiver: (links,) int, the rank at either
+    capacity_bytes_per_s, latency_s: (links,). cables: (links,) int, how many cables a link stands
+    for (a trunk is many), all in one direction. sender, receiver: (links,) int, the rank at either
     end of a link, -1 where a switch is. `local_names[tier](i)` names link i of a tier.
     `num_cables` counts physical cables (a trunk is many). `fabric_cuts(network)` gives the natural
     partitions beyond ranks and nodes.
@@ -98,6 +99,7 @@ class Wiring:
     network: Network
     capacity_bytes_per_s: np.ndarray
     latency_s: np.ndarray
+    cables: np.ndarray
     sender: np.ndarray
     receiver: np.ndarray
     local_names: dict[str, Callable[[int], str]]
@@ -132,6 +134,7 @@ class TierBuilder:
         self.tiers: list[LinkTier] = []
         self.capacities: list[np.ndarray] = []
         self.latencies: list[np.ndarray] = []
+        self.cables: list[np.ndarray] = []
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []
         self.names: dict[str, Callable[[int], str]] = {}
 
@@ -149,17 +152,20 @@ class TierBuilder:
         latency: np.ndarray | float,
         local_name: Callable[[int], str],
         *,
+        cables: np.ndarray | int = 1,
         sender: np.ndarray | int = -1,
         receiver: np.ndarray | int = -1,
     ) -> int:
         """Append `count` links and return the index of the first.
 
-        sender, receiver: rank at either end, (count,) or one for all; -1 = a switch.
+        cables: how many a link stands for; sender, receiver: rank at either end, -1 = a switch;
+        (count,) or one for all.
         """
         first = self.num_links
         self.tiers.append(LinkTier(name, first, count, sharing))
         self.capacities.append(np.broadcast_to(np.asarray(capacity, np.float64), (count,)))
         self.latencies.append(np.broadcast_to(np.asarray(latency, np.float64), (count,)))
+        self.cables.append(np.broadcast_to(np.asarray(cables, np.int64), (count,)))
         self.ends.append((np.broadcast_to(sender, (count,)), np.broadcast_to(receiver, (count,))))
         self.names[name] = local_name
         return first
@@ -172,6 +178,7 @@ class TierBuilder:
             network,
             np.concatenate(self.capacities),
             np.concatenate(self.latencies),
+            np.concatenate(self.cables),
             np.concatenate([sender for sender, _ in self.ends]),
             np.concatenate([receiver for _, receiver in self.ends]),
             self.names,

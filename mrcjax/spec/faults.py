@@ -45,11 +45,12 @@ class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
     loss: Annotated[Loss, doc("Share of packets lost.", 1e-3)] = 0.0
 
-    def __post_init__(self):
+    def check(self, where: str):
+        """Refuse what contradicts itself; `where` is the entry's place in the file."""
         if self.down and self.rate not in (0.0, 1.0):
             raise SpecError(
                 "does not go with down = true",
-                where="rate",
+                where=f"{where}.rate",
                 value=self.rate,
                 remedy="keep one of the two",
             )
@@ -79,17 +80,18 @@ class RandomFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
     loss: Annotated[Loss, doc("Share of packets lost.", 1e-3)] = 0.0
 
-    def __post_init__(self):
+    def check(self, where: str):
+        """Refuse what contradicts itself; `where` is the entry's place in the file."""
         if (self.rate is None) == (self.count is None):
             raise SpecError(
                 "and rate are both missing" if self.rate is None else "and rate are both given",
-                where="count",
+                where=f"{where}.count",
                 remedy="give one of count = 4 (how many) and rate = 0.01 (chance of each)",
             )
         if self.down and self.left not in (None, 0.0):
             raise SpecError(
                 "does not go with down = true",
-                where="left",
+                where=f"{where}.left",
                 value=self.left,
                 remedy="keep one of the two",
             )
@@ -119,11 +121,12 @@ class Jitter(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
     seed: Annotated[Index, doc("Seed of the draw; scenario s takes seed + s.", 7)] = 0
 
-    def __post_init__(self):
+    def check(self, where: str):
+        """Refuse what contradicts itself; `where` is the entry's place in the file."""
         if (self.sigma is None) != (self.kind == "exponential"):
             raise SpecError(
                 "is missing" if self.sigma is None else 'has no effect with kind = "exponential"',
-                where="sigma",
+                where=f"{where}.sigma",
                 remedy='add for example sigma = "20 us"'
                 if self.sigma is None
                 else "leave it out: it equals the mean",
@@ -131,7 +134,7 @@ class Jitter(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.kind == "log_normal" and self.mean <= 0:
             raise SpecError(
                 "must be above zero for a log-normal delay",
-                where="mean",
+                where=f"{where}.mean",
                 value=str(self.mean),
                 remedy='write for example mean = "100 us"',
             )
@@ -178,6 +181,9 @@ class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self):
         for key in ("late", "slow"):
             _refuse_twice(key, getattr(self, key))
+        for key in ("links", "random", "jitter"):
+            for i, each in enumerate(getattr(self, key)):
+                each.check(f"faults.{key}[{i}]")
         if (self.window is None) == (self.transport == "go_back_n"):
             raise SpecError(
                 'is missing with transport = "go_back_n"'
@@ -192,7 +198,7 @@ class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SpecError(
                 'has more than one entry with at = "round"',
                 where="faults.jitter",
-                remedy="keep one; several entries with at = \"start\" add up",
+                remedy="keep one; several entries with at = 'start' add up",
             )
         if self.scenarios > 1 and not (self.random or self.jitter):
             raise SpecError(
