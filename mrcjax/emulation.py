@@ -17,7 +17,8 @@ from mrcjax.engine import Config, Params, Times, emulate
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import rule_of_many
 from mrcjax.network import Network
-from mrcjax.outcome import Binding, Outcome, Tier
+from mrcjax.outcome import Binding, Outcome, Scenarios, Tier
+from mrcjax.scenarios import cut_off_pair, scenario_times
 from mrcjax.spec import Spec, SpecError
 
 _jitted = jax.jit(emulate, static_argnames="config")
@@ -56,7 +57,20 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             times = _recall(known, inputs, case.config, emulation)
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        return _outcome(case, times, wall_s)
+        outcome = _outcome(case, times, wall_s)
+        if spec.faults.scenarios == 1:
+            return outcome
+        times_s = _all_scenarios(case, inputs[-1])
+        wall_s |= {"scenarios": time.perf_counter() - done}
+        return replace(outcome, wall_s=wall_s, scenarios=Scenarios(times_s))
+
+
+def _all_scenarios(case: Case, schedule: Schedule) -> np.ndarray:
+    """Completion times of all scenarios, (scenarios,) s."""
+    times_s, is_cut_off = scenario_times(case, schedule)
+    if is_cut_off.any():
+        _refuse_cut_off(case, int(np.flatnonzero(is_cut_off)[0]))
+    return times_s
 
 
 def _plain(case: Case) -> Schedule:
@@ -190,19 +204,35 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
 
 def _seeds(spec: Spec) -> dict[str, int]:
     seed = getattr(spec.network, "seed", None)
-    return {} if seed is None else {"network": seed}
+    return ({} if seed is None else {"network": seed}) | spec.faults.seeds
 
 
 def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:
-    needed = np.flatnonzero((link_bytes > 0) & (capacity <= 0))
-    if len(needed):
-        name = case.wiring.link_name(int(needed[0]))
-        raise SpecError(
-            f'faults.links: "{name}" is down (rate = 0) but the schedule sends over it'
-            + (f", as over {len(needed) - 1} more" if len(needed) > 1 else "")
-            + "; nothing is rerouted by itself: give it a rate above 0, or take the rank or rail "
-            "out of the network"
+    if ((link_bytes > 0) & (capacity <= 0)).any():
+        _refuse_cut_off(case, 0)
+
+
+def _refuse_cut_off(case: Case, scenario: int) -> None:
+    """Say which pair of ranks has no way left."""
+    faults = case.spec.faults
+    pair = cut_off_pair(case, scenario)
+    assert pair is not None
+    sender, receiver, link = pair
+    where = "faults.links" if not faults.random else "faults.random"
+    drawn = f"in scenario {scenario} (every seed + {scenario}) " if faults.scenarios > 1 else ""
+    if faults.reroute == "none":
+        remedy = (
+            'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '
+            'reroute = "spread" or "neighbour"'
         )
+    elif case.network.wired:
+        remedy = "direct wiring has no other way for it: give it a rate above 0"
+    else:
+        remedy = "no other way is up: give it a rate above 0, or leave the rank out"
+    raise SpecError(
+        f"{where}: {drawn}rank {sender} cannot reach rank {receiver}: "
+        f'"{case.wiring.link_name(link)}" is down; {remedy}'
+    )
 
 
 def _bus_factor(spec: Spec) -> float:
@@ -237,6 +267,8 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
     outer = rule_of_many(phase.lanes * network.ranks, case.config.order)
+    if network.reroute == "spread" and not (network.ports > 1 and phase.per_lane > 0):
+        outer = "share"
     return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
 
 

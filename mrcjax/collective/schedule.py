@@ -157,10 +157,14 @@ class Route:
     once; `no_link` where it skips the hop. Path p of a send has entry p of every hop.
     shares: (paths, lanes, ranks) part of the send on each path, sum 1; None = equal parts. A path
     without a part must have `no_link` throughout.
+    ports: hops at either end that belong to the ends; the lane is free again behind the last of
+    them at the sender. moved: (lanes, ranks) bool, sends handed over to another lane's port.
     """
 
     hops: tuple[jax.Array, ...]
     shares: jax.Array | None = None
+    moved: jax.Array | None = None
+    ports: int = static(default=1)
 
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:

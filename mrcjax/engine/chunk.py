@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine import paths, ports
+from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
@@ -28,20 +29,23 @@ def emulate(
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
+    params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     link_bytes = jnp.zeros((network.num_links + 1,), dtype)
     finish = params.late_s
     clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
     arrivals: list[jax.Array] = []
-    for phase, repeats in _runs_of_alike(schedule.phases):
+    runs = _runs_of_alike(schedule.phases) if params.jitter is None else None
+    for number, (phase, repeats) in enumerate(runs or [(p, 1) for p in schedule.phases]):
+        here_params = replace(params, jitter=of_phase(params.jitter, number))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        where = phase.domain if bound_to_ports(phase, network) else "paths"
+        where = phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
 
-        def once(carry, _, phase=phase):
+        def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
                 here, arrived, left, sent = _emulate_phase(
@@ -66,6 +70,20 @@ def emulate(
         finish_s=finish,
         link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
     )
+
+
+def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
+    """Tell the network which links are down, and let nothing be divided by zero for them.
+
+    A send that has no way but a link that is down takes for ever.
+    """
+    if not network.reroute:
+        return params, network
+    capacity = params.capacity_bytes_per_s
+    up = capacity > 0
+    least = float(jnp.finfo(capacity.dtype).tiny) ** 0.5
+    safe = jnp.where(up, capacity, least)
+    return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
 
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):

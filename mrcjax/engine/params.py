@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax
 
+from mrcjax.engine.jitter import Jitter
 from mrcjax.pytree import pytree
 
 
@@ -18,7 +19,12 @@ class Params:
                                                      all ranks' are equal; for a table schedule
                                                      (rounds, lanes, ranks), bytes of each send
     endpoint_latency_s    ()                         software and NIC, once per message
-    reduction_bytes_per_s () or None                 rate of a lane's reducer; None = infinite
+    reduction_bytes_per_s (), (ranks,) or None       rate of a lane's reducer; None = infinite
+    loss                  (links,) or None           share of the packets on a link that get lost;
+                                                     they are sent again over the whole path
+    window                () or None                 packets in flight that a loss sends again, too
+                                                     (go-back-N); None = selective repeat
+    jitter                Jitter or None             random delay of the sends of a rank and round
     """
 
     capacity_bytes_per_s: jax.Array
@@ -27,6 +33,9 @@ class Params:
     chunk_bytes: tuple[jax.Array, ...]
     endpoint_latency_s: jax.Array
     reduction_bytes_per_s: jax.Array | None = None
+    loss: jax.Array | None = None
+    window: jax.Array | None = None
+    jitter: Jitter | None = None
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,10 @@ def bound_to_ports(phase: Phase, network: Network) -> bool:
     plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
     num_ports = 1 if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    at_ports = phase.domain == "node" or (phase.domain == "network" and not network.wired)
-    return plain and few and at_ports
+    at_ports = phase.domain == "node" or (
+        phase.domain == "network" and not network.wired and not network.reroute
+    )
+    return plain and few and at_ports and not network.lossy
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:

@@ -56,6 +56,10 @@ class Network:
 
     Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
     "ingress" likewise. `fabric` gives the links in between.
+
+    `reroute` says what becomes of sends whose port or cable is down, "spread" | "neighbour", ""
+    where they stay as they are; `lossy`, whether packets get lost. Then phases take the general
+    path of the engine, which is told by `up` (links + 1,) bool what is down.
     """
 
     fabric: Fabric
@@ -65,6 +69,9 @@ class Network:
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
     wired: tuple[int, ...] = static(default=())  # group sizes of direct wiring; () = switched
+    reroute: str = static(default="")
+    lossy: bool = static(default=False)
+    up: jax.Array | None = None
 
     @property
     def num_links(self) -> int:

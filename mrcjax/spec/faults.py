@@ -1,6 +1,6 @@
 """Say what is wrong in a run: links, switches and ranks that fail or lag, and what is done then."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -95,6 +95,11 @@ class RandomFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 value=self.left,
                 remedy="keep one of the two",
             )
+
+    @staticmethod
+    def kinds() -> tuple[str, ...]:
+        """Return what may be written for `what`."""
+        return get_args(What)
 
     @property
     def rate_left(self) -> float:
