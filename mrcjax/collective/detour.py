@@ -185,11 +185,7 @@ def _several(
 
 
 def _num_ports(network: Network) -> int:
-    return 3 if _lends(network) else 1
-
-
-def _lends(network: Network) -> bool:
-    return network.ports == 1 and network.node_size > 1
+    return 3 if network.lends_ports else 1
 
 
 def _all_hops(network: Network, own: Ends, taken: Ends, lane, inside) -> tuple[jax.Array, ...]:
@@ -204,7 +200,7 @@ def _all_hops(network: Network, own: Ends, taken: Ends, lane, inside) -> tuple[j
     out = jnp.where(inside, node_out + own.src, out)
     into = jnp.where(inside, node_in + own.dst, into)
     inner = tuple(jnp.where(inside, none, link) for link in inner)
-    if not _lends(network):
+    if not network.lends_ports:
         return (out, *inner, into)
     lent = (taken.src != own.src) & ~inside
     borrowed = (taken.dst != own.dst) & ~inside

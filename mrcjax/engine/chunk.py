@@ -34,6 +34,7 @@ def emulate(
     link_bytes = jnp.zeros((network.num_links + 1,), dtype)
     finish = params.late_s
     clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
+    links_free = None  # of links that phases on the general path share
     arrivals: list[jax.Array] = []
     runs = _runs_of_alike(schedule.phases) if params.jitter is None else None
     for number, (phase, repeats) in enumerate(runs or [(p, 1) for p in schedule.phases]):
@@ -42,8 +43,11 @@ def emulate(
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        where = phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
+        is_bound = bound_to_ports(phase, network)
+        where = phase.domain if is_bound else f"paths {phase.domain}"
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
         def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
@@ -65,6 +69,7 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
+        links_free = links_free if is_bound else clocks[where].link_free
     return Times(
         time_s=latest(finish),
         finish_s=finish,

@@ -37,7 +37,8 @@ def bound_to_ports(phase: Phase, network: Network) -> bool:
     at_ports = phase.domain == "node" or (
         phase.domain == "network" and not network.wired and not network.reroute
     )
-    return plain and few and at_ports and not network.lossy
+    # what is lent goes over node links too, so all phases share their clocks
+    return plain and few and at_ports and not network.lossy and not network.lends_ports
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:

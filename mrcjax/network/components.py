@@ -81,7 +81,8 @@ def _named_component(wiring: Wiring, pattern: str) -> Cables:
             if kind in ("link", "cable", "switch") or not those.count:
                 continue
             theirs = those.name(0).split()[::2]
-            if words[::2] in (theirs, theirs[1:]):
+            elsewhere = theirs[1:] if theirs[0] == "plane" else None
+            if words[::2] in (theirs, elsewhere):
                 full = pattern if words[::2] == theirs else f"* {pattern}"
                 found = [those.cables(int(i)) for i in those.matching(full)]
                 if found:

@@ -83,6 +83,11 @@ class Network:
         """The index that means "this hop is skipped"."""
         return self.num_links
 
+    @property
+    def lends_ports(self) -> bool:
+        """Whether ranks of a node send through each other's ports where their own is down."""
+        return bool(self.reroute) and self.ports == 1 and self.node_size > 1
+
     def tier(self, name: str) -> LinkTier:
         """The tier called `name`."""
         return next(tier for tier in self.tiers if tier.name == name)
