@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine import paths, ports, trees
+from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
@@ -28,20 +29,27 @@ def emulate(
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
+    params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     link_bytes = jnp.zeros((network.num_links + 1,), dtype)
     finish = params.late_s
     clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
+    links_free = None  # of links that phases on the general path share
     arrivals: list[jax.Array] = []
-    for phase, repeats in _runs_of_alike(schedule.phases):
+    runs = _runs_of_alike(schedule.phases) if params.jitter is None else None
+    for number, (phase, repeats) in enumerate(runs or [(p, 1) for p in schedule.phases]):
+        here_params = replace(params, jitter=of_phase(params.jitter, number))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
+        is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
         where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
-        def once(carry, _, phase=phase):
+        def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
                 here, arrived, left, sent = _emulate_phase(
@@ -61,11 +69,26 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
+        links_free = links_free if is_bound else clocks[where].link_free
     return Times(
         time_s=latest(finish),
         finish_s=finish,
         link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
     )
+
+
+def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
+    """Tell the network which links are down, and let nothing be divided by zero for them.
+
+    A send that has no way but a link that is down takes for ever.
+    """
+    if not network.reroute:
+        return params, network
+    capacity = params.capacity_bytes_per_s
+    up = capacity > 0
+    least = float(jnp.finfo(capacity.dtype).tiny) ** 0.5
+    safe = jnp.where(up, capacity, least)
+    return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
 
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
@@ -85,7 +108,7 @@ def _links_of(phase: Phase, network: Network) -> str:
     """Name the set of clocks of a phase."""
     if phase.tree >= 0:
         return "trees"
-    return phase.domain if bound_to_ports(phase, network) else "paths"
+    return phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
 
 
 def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:

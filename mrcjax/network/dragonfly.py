@@ -106,7 +106,13 @@ def add_dragonfly(
         local_rate = max(s.routers - 1, 1) * rate
         first = (
             builder.add(
-                "local out", routers, "trunk", local_rate, latency_s, _router_name(s, "local out")
+                "local out",
+                routers,
+                "trunk",
+                local_rate,
+                latency_s,
+                _router_name(s, "local out"),
+                cables=max(s.routers - 1, 1),
             ),
             builder.add(
                 "global",
@@ -115,9 +121,16 @@ def add_dragonfly(
                 np.tile(np.maximum(counts, 1) * rate, s.groups),
                 latency_s,
                 lambda i: _pair_name(s, i),
+                cables=np.tile(np.maximum(counts, 1), s.groups),
             ),
             builder.add(
-                "local in", routers, "trunk", local_rate, latency_s, _router_name(s, "local in")
+                "local in",
+                routers,
+                "trunk",
+                local_rate,
+                latency_s,
+                _router_name(s, "local in"),
+                cables=max(s.routers - 1, 1),
             ),
         )
     else:

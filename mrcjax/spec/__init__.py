@@ -3,6 +3,7 @@
 Everything that can be refused without building the network is refused here, as SpecError.
 """
 
+from mrcjax.spec.faults import FaultsSpec, Jitter, Late, LinkFault, RandomFault, Slow
 from mrcjax.spec.fields import RatesPerPort, SecondsPerPort
 from mrcjax.spec.load import load_spec, spec_from_dict
 from mrcjax.spec.network import (
@@ -32,9 +33,6 @@ from mrcjax.spec.records import Record
 from mrcjax.spec.sections import (
     Collective,
     EngineSpec,
-    FaultsSpec,
-    Late,
-    LinkFault,
     OutputSpec,
     Spec,
 )
@@ -68,6 +66,7 @@ __all__ = [
     "Grid",
     "HyperX",
     "Jellyfish",
+    "Jitter",
     "Late",
     "LinkFault",
     "Mesh",
@@ -78,10 +77,12 @@ __all__ = [
     "Nvl",
     "OutputSpec",
     "RailOnly",
+    "RandomFault",
     "RatesPerPort",
     "Record",
     "SecondsPerPort",
     "SlimFly",
+    "Slow",
     "Spec",
     "SpecError",
     "Torus",
