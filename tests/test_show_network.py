@@ -32,7 +32,7 @@ def test_text_names_every_figure(slim_fly, capsys):
     for part in (
         "ranks 100",
         "switches 50 (50 switch)",
-        "links 550 (two per cable)",
+        "links 550 (one direction each)",
         "a rank sends 50 GB/s",
         "bisection 2.5 TB/s one way, 100% of what half the ranks send",
         "longest way 3 switches",

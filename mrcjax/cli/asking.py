@@ -19,7 +19,8 @@ def load(file: Path, overrides: Sequence[str]) -> "Spec":
 
 def what(asked: "Spec") -> str:
     """Name the collective and the network of a spec."""
-    return f"{asked.collective.kind} on {where(asked)}"
+    asked_for = f"{asked.traffic.kind} traffic" if asked.traffic else asked.the_collective.kind
+    return f"{asked_for} on {where(asked)}"
 
 
 def where(asked: "Spec") -> str:

@@ -14,12 +14,13 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
     from mrcjax.case import build
     from mrcjax.emulation import precision
 
-    def bounds() -> tuple[int, dict[str, float]]:
+    def bounds() -> tuple[int, float, dict[str, float]]:
         with precision(asked.engine.precision):
             case = build(asked)
-            return 2 * case.wiring.num_cables, lower_bounds(case)
+            return case.wiring.num_physical_links, case.size_bytes, lower_bounds(case)
 
-    num_links, bounds_s = at_once(bounds, f"bounding {what(asked)}")
+    num_links, size, bounds_s = at_once(bounds, f"bounding {what(asked)}")
+    kind = "traffic" if asked.traffic else asked.the_collective.kind
     largest = max(bounds_s, key=lambda name: bounds_s[name])
     if as_json:
         print_json(
@@ -30,10 +31,7 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
                     "ranks": asked.network.ranks,
                     "links": num_links,
                 },
-                "collective": {
-                    "kind": asked.collective.kind,
-                    "bytes": float(asked.collective.size),
-                },
+                "collective": {"kind": kind, "bytes": size},
                 "lower_bound_s": bounds_s[largest],
                 "bound_kind": largest,
                 "bounds_s": bounds_s,
@@ -43,10 +41,9 @@ def bound_command(spec: SpecFile, *, as_json: AsJson = False, overrides: Overrid
     from mrcjax.units import format_bytes, format_seconds
 
     width = max(map(len, bounds_s))
-    print(
-        f"{asked.collective.kind} of {format_bytes(float(asked.collective.size))} per rank "
-        f"on {where(asked)}, by whatever algorithm, takes at least\n"
-    )
+    means = "algorithm" if asked.traffic is None else "sharing"
+    amount = f"{format_bytes(size)} {'per rank' if asked.traffic is None else 'in all'}"
+    print(f"{kind} of {amount} on {where(asked)}, by whatever {means}, takes at least\n")
     for name, bound_s in sorted(bounds_s.items(), key=lambda item: -item[1]):
         mark = "  <- the lower bound" if name == largest else ""
         print(f"  {name:<{width}}  {format_seconds(bound_s)}{mark}")

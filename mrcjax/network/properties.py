@@ -14,8 +14,8 @@ from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, MrcPlanes
 class NetworkProperties:
     """What `mrcjax show network` prints, with the bill of materials.
 
-    links: directions of physical cables. tiers: (name, emulated links, slowest and fastest of them
-    in bytes/s). bisection: None where the kind has no formula. most_switches: on the longest of
+    links: physical ones, one direction each. tiers: (name, emulated links, slowest and fastest
+    of them in bytes/s). bisection: None where the kind has no formula. most_switches: on the longest of
     the ways that packets take; None where it is not known. injection_bytes_per_s: of a rank, one
     direction, before goodput.
     """
@@ -64,7 +64,7 @@ def properties(spec: AnyNetwork, wiring: Wiring, inventory: Inventory) -> Networ
         kind=spec.kind,
         ranks=spec.ranks,
         nodes=spec.ranks // spec.node_size,
-        links=2 * wiring.num_cables,
+        links=wiring.num_physical_links,
         tiers=tuple(tiers),
         injection_bytes_per_s=sum(spec.port_rates),
         bisection=bisection(spec) if spec.kind in FORMULA_KINDS else None,

@@ -21,7 +21,7 @@ def network_text(network: "NetworkProperties") -> str:
         ("nodes", f"{network.nodes:,}" if network.nodes < network.ranks else "none"),
         ("hardware", bill.realisation),
         ("switches", f"{bill.switches:,}" + (f" ({switches})" if switches else "")),
-        ("links", f"{network.links:,} (two per cable)"),
+        ("links", f"{network.links:,} (one direction each)"),
         ("a rank sends", format_rate(network.injection_bytes_per_s)),
         *_bisection(network.bisection, network),
         ("longest way", "not known for this kind" if hops is None else f"{hops} switches"),

@@ -21,6 +21,7 @@ _EXAMPLE_ORDER = (
     "slim_fly",
     "hyperx",
     "jellyfish",
+    "graph",
 )
 
 
@@ -41,7 +42,8 @@ def spec_to_toml(spec: Spec) -> str:
 
 
 def _items(struct: Any) -> list[tuple[str, Any]]:
-    items = [(key, getattr(struct, key)) for key in struct.__struct_fields__]
+    names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    items = [(key, getattr(struct, field)) for field, key in names]
     if isinstance(struct, Network):
         # what all networks share comes first
         shared = Network.__struct_fields__
