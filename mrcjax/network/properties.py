@@ -15,9 +15,9 @@ class NetworkProperties:
     """What `mrcjax show network` prints, with the bill of materials.
 
     links: physical ones, one direction each. tiers: (name, emulated links, slowest and fastest
-    of them in bytes/s). bisection: None where the kind has no formula. most_switches: on the longest of
-    the ways that packets take; None where it is not known. injection_bytes_per_s: of a rank, one
-    direction, before goodput.
+    of them in bytes/s). bisection: None where the kind has no formula. most_switches: on the
+    longest of the ways that packets take; None where it is not known. injection_bytes_per_s: of a
+    rank, one direction, before goodput.
     """
 
     kind: str
