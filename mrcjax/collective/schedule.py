@@ -123,7 +123,8 @@ def peers(
     ranks = jnp.arange(network.ranks)[None, :]
     if phase.table >= 0:
         peer = schedule.tables[phase.table].peer[round_]
-        return jnp.maximum(peer, 0), peer >= 0
+        # an idle lane sends to itself: routing that goes by load does not count it
+        return jnp.where(peer >= 0, peer, ranks), peer >= 0
     if phase.offsets >= 0:
         offset = schedule.offsets[phase.offsets][round_][:, None]
         assert network.relay is not None
