@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl
+from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl, wafer
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
 from mrcjax.network.links import LinkTier, Network, Wiring
@@ -17,6 +17,7 @@ from mrcjax.spec import (
     Nvl,
     RailOnly,
     SpecError,
+    Wafer,
 )
 
 __all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
@@ -31,6 +32,7 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dgx: node_rails.build,
     RailOnly: node_rails.build,
     Nvl: nvl.build,
+    Wafer: wafer.build,
 }
 
 

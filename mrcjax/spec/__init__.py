@@ -17,6 +17,7 @@ from mrcjax.spec.network import (
     NodeRails,
     Nvl,
     RailOnly,
+    Wafer,
 )
 from mrcjax.spec.sections import (
     Collective,
@@ -66,6 +67,7 @@ __all__ = [
     "SpecError",
     "TrainingHardware",
     "TrainingSpec",
+    "Wafer",
     "example",
     "example_kinds",
     "json_schema",

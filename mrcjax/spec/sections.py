@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork
+from mrcjax.spec.network import AnyNetwork, Wafer
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
 
@@ -201,6 +201,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _check_groups(self):
         ranks, collective = self.network.ranks, self.collective
+        if isinstance(self.network, Wafer):
+            _check_on_wafers(collective)
         if collective.algorithm == "hierarchical" and self.network.node_size == 1:
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
@@ -235,4 +237,20 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.group_size",
                 value=collective.group_size,
                 remedy="leave group_size out for one group of all ranks",
+            )
+
+
+def _check_on_wafers(collective: Collective):
+    """Refuse all that the tree over wafers does not do."""
+    for key, value, only in (
+        ("kind", collective.kind, "all_reduce"),
+        ("algorithm", collective.algorithm, "in_network"),
+        ("group_size", collective.group_size, None),
+    ):
+        if value != only:
+            raise SpecError(
+                "does not go with wafers, which meet only in the sum over all of them",
+                where=f"collective.{key}",
+                value=value,
+                remedy=f'use {key} = "{only}"' if only else f"leave {key} out",
             )

@@ -8,7 +8,7 @@ left out.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails, scale_up
+from mrcjax.network.inventory import clos, dragonfly, rails, scale_up, wafer
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.spec import (
     Dgx,
@@ -19,6 +19,7 @@ from mrcjax.spec import (
     Network,
     Nvl,
     RailOnly,
+    Wafer,
 )
 
 __all__ = ["Inventory", "inventory"]
@@ -31,6 +32,7 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     Dgx: scale_up.rails_bill,
     RailOnly: scale_up.rails_bill,
     Nvl: scale_up.nvl_bill,
+    Wafer: wafer.bill,
 }
 
 

@@ -11,6 +11,7 @@ from mrcjax.spec.network.fat_tree import FatTree
 from mrcjax.spec.network.nvl import Nvl
 from mrcjax.spec.network.rail_only import RailOnly
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
+from mrcjax.spec.network.wafer import Wafer
 
 __all__ = [
     "NETWORK_KINDS",
@@ -24,9 +25,10 @@ __all__ = [
     "NodeRails",
     "Nvl",
     "RailOnly",
+    "Wafer",
 ]
 
-AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Dgx | RailOnly | Nvl
+AnyNetwork = FlatRails | MrcPlanes | FatTree | Dragonfly | Dgx | RailOnly | Nvl | Wafer
 # in the order in which a reader should meet them
 NETWORK_KINDS: dict[str, type[Network]] = {
     "flat_rails": FlatRails,
@@ -36,4 +38,5 @@ NETWORK_KINDS: dict[str, type[Network]] = {
     "dgx": Dgx,
     "rail_only": RailOnly,
     "nvl": Nvl,
+    "wafer": Wafer,
 }

@@ -110,8 +110,8 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
                 f"needs switches that reduce, and a {self.kind} like this has none {place}",
                 where="network.in_network",
                 value=self.in_network,
-                remedy="switches between nodes may reduce in fat_tree, mrc_planes, dgx, rail_only "
-                "and nvl, those inside nodes with node_size and node_rate",
+                remedy="switches between nodes may reduce in fat_tree, mrc_planes, dgx, rail_only, "
+                "nvl and wafer, those inside nodes with node_size and node_rate",
             )
 
     def _levels_there(self) -> set[str]:
