@@ -218,6 +218,11 @@ def test_cut_through_is_the_limit_of_small_pieces(kind, network, shape):
 # ---- wafers on SwarmX
 
 
+def test_the_fluid_engine_refuses_what_it_does_not_do():
+    with pytest.raises(SpecError, match="no switches that reduce"):
+        case_of(node(), in_network(), {"kind": "fluid"})
+
+
 def wafers(ranks: int, **more):
     return {"kind": "wafer", "ranks": ranks, "latency": "1 us", **more}
 

@@ -10,10 +10,11 @@ import numpy as np
 from mrcjax.collective.direct import direct_phase
 from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.in_network import Level, in_network_phases
+from mrcjax.collective.levels import level_phases, levels_of
 from mrcjax.collective.ring import node_order, ring_phase
+from mrcjax.collective.rings import grid_ring_phases
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
 from mrcjax.collective.shards import Chunks, chunks
-from mrcjax.network.flat_rails import direct_offsets, gray_order
 from mrcjax.network.links import Network
 from mrcjax.spec import Collective, SpecError
 
@@ -72,6 +73,8 @@ def build(
         return Program(Schedule((), (), (), (), spec.kind, spec.algorithm), ())
     if spec.algorithm == "hierarchical":
         return _hierarchical(spec, network, channels, hardware)
+    if spec.algorithm == "rings":
+        return _grid_rings(spec, network)
     layout = (network.ranks // (size * spec.group_stride), size, spec.group_stride)
     domain = _domain(layout, network)
     if spec.algorithm == "in_network":
@@ -86,17 +89,18 @@ def build(
         )
     orders, offsets, extra = [], [], {}
     everyone = size == network.ranks
-    if network.wired and domain != "node":
+    relay = network.relay
+    if relay is not None and domain != "node":
         if spec.stripe:
             raise SpecError(
-                "collective.stripe: true has no meaning on direct wiring, where a peer is reached "
-                "through one rail; leave stripe out"
+                "collective.stripe: true has no meaning where links join ranks directly and a "
+                "peer is reached through one port; leave stripe out"
             )
         if spec.algorithm == "direct" and everyone:
-            offsets.append(jnp.asarray(direct_offsets(network.wired), jnp.int32))
+            offsets.append(jnp.asarray(relay.deal(), jnp.int32))
             extra = {"offsets": 0}
         elif spec.algorithm == "ring" and everyone:
-            orders.append(jnp.asarray(np.tile(gray_order(network.wired), (lanes, 1)), jnp.int32))
+            orders.append(jnp.asarray(np.tile(relay.ring_order(), (lanes, 1)), jnp.int32))
             extra = {"order": 0}
     elif spec.algorithm == "ring" and domain == "mixed" and everyone:
         order = node_order(network.ranks, network.node_size, lanes, network.ports)
@@ -158,16 +162,16 @@ def _lanes(
 ) -> int:
     if domain == "node":
         return channels or network.node_ports
-    if network.wired and spec.algorithm == "direct":
+    if network.relay is not None and spec.algorithm == "direct":
         if channels not in (None, network.ports):
             raise SpecError(
-                f"network.channels: {channels} does not fit: on direct wiring the direct algorithm "
-                f"has one lane per port; leave channels out or give {network.ports}"
+                f"network.channels: {channels} does not fit: where links join ranks directly, "
+                f"direct has one lane per port; leave channels out or give {network.ports}"
             )
         return network.ports
     if channels is not None:
         return channels
-    if network.wired:
+    if network.relay is not None:
         return 1
     if spec.algorithm == "ring" and domain == "mixed" and layout[1] == network.ranks:
         return network.ports * network.node_size
@@ -191,7 +195,13 @@ def _in_network(
 def _hierarchical(
     spec: Collective, network: Network, channels: int | None, hardware: Hardware
 ) -> Program:
-    lanes = channels or (1 if network.wired else max(network.ports, 1))
+    relay = network.relay
+    grid = None if relay is None or network.node_size > 1 else relay.digits
+    dimensions = spec.dimensions or grid
+    if dimensions is not None:
+        return _over_dimensions(spec, network, dimensions, channels)
+    assert isinstance(spec.between, str)
+    lanes = channels or (max(network.ports, 1) if relay is None else 1)
     phases, pieces = hierarchical_phases(
         ranks=network.ranks,
         node_size=network.node_size,
@@ -207,6 +217,38 @@ def _hierarchical(
     return _program(spec, network, [], [], phases, pieces)
 
 
+def _over_dimensions(
+    spec: Collective, network: Network, dimensions: tuple[int, ...], channels: int | None
+) -> Program:
+    words = spec.between
+    algorithms = (words,) * len(dimensions) if isinstance(words, str) else words
+    if len(algorithms) != len(dimensions):
+        raise SpecError(
+            f"has {len(algorithms)} algorithms for {len(dimensions)} dimensions",
+            where="collective.between",
+            value=list(algorithms),
+            remedy="give one for all, or one per dimension, inner to outer",
+        )
+    levels = levels_of(network, dimensions, algorithms, spec.group_stride, channels)
+    phases, pieces = level_phases(
+        levels, network.ranks, float(spec.size), spec.element_bytes or 0, spec.chunks
+    )
+    return _program(spec, network, [], [], phases, pieces)
+
+
+def _grid_rings(spec: Collective, network: Network) -> Program:
+    if network.relay is None or network.node_size > 1:
+        raise SpecError(
+            f"needs ranks on a grid, which {network.kind} does not have",
+            where="collective.algorithm",
+            value=spec.algorithm,
+            remedy='use network.kind = "torus", or algorithm = "ring" or "hierarchical"',
+        )
+    size, element = float(spec.size), spec.element_bytes or 0
+    phases, pieces = grid_ring_phases(network.relay, size, element)
+    return _program(spec, network, [], [], phases, pieces)
+
+
 def _program(spec: Collective, network: Network, orders, offsets, phases, pieces) -> Program:
     plain = Schedule(tuple(orders), tuple(offsets), (), tuple(phases), spec.kind, spec.algorithm)
     counted = tuple(_count_crossing(phase, plain, network) for phase in phases)
@@ -219,7 +261,8 @@ def _count_crossing(phase: Phase, schedule: Schedule, network: Network) -> Phase
     In a ring only the neighbours at the edge of a leaf cross the fabric: the engine then works on
     those alone.
     """
-    if phase.per_round or phase.domain != "network" or network.wired:
+    switched = network.relay is None and not network.by_table
+    if phase.per_round or phase.domain != "network" or not switched:
         return phase
     # only who sends to whom matters, so that the phases of a ring share one compilation
     pattern = replace(phase, name="", after=-1, reduces=False, owner=(0, 0, False))

@@ -6,10 +6,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.network.flat_rails import DirectWiring, digit_of_port
+from mrcjax.network.graph import GraphFabric
 from mrcjax.network.links import Network
 from mrcjax.network.reduction import Tree
 from mrcjax.pytree import pytree, static
+
+
+@dataclass(frozen=True)
+class Line:
+    """The ranks that one lane's sends stay among: those that differ in one coordinate.
+
+    A rank's position is rank // stride % size. step: 1 or -1, the way positions are counted.
+    A line of size 1 keeps its lane idle.
+    """
+
+    size: int
+    stride: int
+    step: int = 1
 
 
 @dataclass(frozen=True)
@@ -20,6 +33,9 @@ class Phase:
     round k sends to position + first + k * per_round + c * per_lane; lanes whose shift exceeds
     size - 1 are idle. The chunk a send carries is the one of position + owner[0] + k * owner[1]
     (+ shift where owner[2]), counted from the sender's position.
+
+    With `lines` each lane has its own layout and direction, shifts are the same for all lanes, and
+    a lane is idle from round size - 1 on.
     """
 
     name: str
@@ -38,10 +54,17 @@ class Phase:
     sizes: int = 0  # which entry of Params.chunk_bytes
     order: int = -1  # which entry of Schedule.orders relabels the positions per lane; -1 = none
     offsets: int = -1  # which entry of Schedule.offsets gives the shifts; -1 = none
+    lines: tuple[Line, ...] = ()  # of each lane, in place of the layout; () = none
+    hops: int | None = None  # links of the longest way on a relayed network; None = not counted
     table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
     crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
     tree: int = -1  # which entry of Schedule.trees reduces and multicasts; -1 = none
     flow: str = ""  # what its switches do, see `engine.trees`
+
+    @property
+    def is_along_lines(self) -> bool:
+        """Whether every send goes to the next rank of its lane's line."""
+        return bool(self.lines) and self.per_round == 0
 
     def num_active_lanes(self, round_: int) -> int:
         """Lanes that send in a round (shifts grow with the lane)."""
@@ -103,9 +126,14 @@ def peers(
         return jnp.maximum(peer, 0), peer >= 0
     if phase.offsets >= 0:
         offset = schedule.offsets[phase.offsets][round_][:, None]
-        return _digitwise_sum(ranks, offset, network.wired), jnp.broadcast_to(
+        assert network.relay is not None
+        return _digitwise_sum(ranks, offset, network.relay.digits), jnp.broadcast_to(
             offset > 0, (phase.lanes, network.ranks)
         )
+    if phase.lines:
+        size, _, _ = _columns(phase)
+        active = jnp.broadcast_to(round_ < size - 1, (phase.lanes, network.ranks))
+        return _along(phase, ranks, phase.first + round_ * phase.per_round), active
     _, size, stride = phase.layout
     shift = phase.shift(round_)[:, None]
     active = jnp.broadcast_to(shift < size, (phase.lanes, network.ranks))
@@ -125,6 +153,10 @@ def owners(
     start, per_round, to_receiver = phase.owner
     if phase.offsets >= 0:
         return peers(phase, schedule, network, round_)[0] if to_receiver else ranks
+    if phase.lines:
+        move = start + round_ * per_round
+        move = move + (phase.first + round_ * phase.per_round if to_receiver else 0)
+        return _along(phase, ranks, move)
     _, size, stride = phase.layout
     move = start + round_ * per_round
     move = move + (phase.shift(round_)[:, None] if to_receiver else 0)
@@ -136,21 +168,17 @@ def owners(
     return ranks + ((position + move) % size - position) * stride
 
 
-def first_digit(network: Network, phase: Phase, dst: jax.Array, src: jax.Array) -> jax.Array:
-    """Digit at which a relayed send starts on direct wiring.
+def _columns(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Size, stride and step of each lane's line, (lanes, 1) int each."""
+    table = np.asarray([(line.size, line.stride, line.step) for line in phase.lines])
+    return table[:, :1], table[:, 1:2], table[:, 2:]
 
-    A lane of `direct` is bound to the port of its first hop; other algorithms start at the lowest
-    digit in which the two ranks differ.
-    """
-    if phase.offsets >= 0:
-        return jnp.asarray(digit_of_port(network.wired))[:, None]
-    digit, stride = jnp.zeros_like(dst), 1
-    found = jnp.zeros(dst.shape, bool)
-    for d, size in enumerate(network.wired):
-        differs = src // stride % size != dst // stride % size
-        digit = jnp.where(differs & ~found, d, digit)
-        found, stride = found | differs, stride * size
-    return digit
+
+def _along(phase: Phase, ranks: jax.Array, move: jax.Array | int) -> jax.Array:
+    """Rank `move` positions on along each lane's line, (lanes, ranks)."""
+    size, stride, step = _columns(phase)
+    position = ranks // stride % size
+    return ranks + ((position + step * move) % size - position) * stride
 
 
 @pytree
@@ -169,6 +197,10 @@ class Route:
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
     """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    if network.by_table:
+        assert isinstance(network.fabric, GraphFabric)
+        lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
+        return Route(*network.fabric.path(jnp.broadcast_to(src, dst.shape), dst, lane))
     return Route(_hops(network, phase, src, dst))
 
 
@@ -177,11 +209,8 @@ def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tup
     lane = jnp.arange(phase.lanes)[:, None]
     if network.rails:
         return _rail_hops(network, lane, src, dst)
-    if network.wired:
-        assert isinstance(network.fabric, DirectWiring)
-        own_none = network.tier("egress").count
-        hops = network.fabric.path(src, dst, first_digit(network, phase, dst, src))
-        hops = tuple(jnp.where(hop == own_none, none, hop) for hop in hops)
+    if network.relay is not None:
+        hops = _relayed(network, phase, src, dst)
         hops = (*hops, jnp.full(dst.shape, none)) if network.node_size > 1 else hops
     else:
         port = lane % network.ports
@@ -201,6 +230,18 @@ def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tup
     hops[0] = jnp.where(same, node_egress, hops[0])
     hops[-1] = jnp.where(same, node_ingress, hops[-1])
     return tuple(hops)
+
+
+def _relayed(
+    network: Network, phase: Phase, src: jax.Array, dst: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Links of sends that ranks on the way pass on."""
+    relay, own_none = network.relay, network.tier("egress").count
+    assert relay is not None
+    port = jnp.arange(phase.lanes)[:, None] if phase.offsets >= 0 else None
+    step = _columns(phase)[2] if phase.is_along_lines else None
+    hops = relay.way(src, dst, port=port, step=step, most=phase.hops)
+    return tuple(jnp.where(hop == own_none, network.no_link, hop) for hop in hops)
 
 
 def _rail_hops(
@@ -245,7 +286,7 @@ def _rail_hops(
 
 def port_hops(network: Network, num_hops: int) -> tuple[int, ...]:
     """Which hops of a route are at ranks: the others are between switches."""
-    if network.wired:
+    if network.relay is not None or network.by_table:
         return tuple(range(num_hops))
     if not network.rails:
         return (0, num_hops - 1)

@@ -14,12 +14,13 @@ from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, po
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.plan import inner_rule
-from mrcjax.engine.sharing import queue, rule_of_many, share
+from mrcjax.engine.plan import inner_rule, outer_rule
+from mrcjax.engine.sharing import queue, share
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
+MOST_UNROLLED = 4  # hops of one kind that are written out; a loop over more compiles faster
 
 
 @pytree
@@ -72,10 +73,9 @@ def run_phase(
     entry: (lanes, ranks) when the data of the first sends is there. Returns the clocks, arrivals
     (lanes, ranks), -inf where a lane got nothing, and the bytes put on every link (links + 1,).
     """
-    sends = phase.lanes * network.ranks
     plan = PathPlan(
         phase,
-        ports_rule=rule_of_many(sends, config.order),
+        ports_rule=outer_rule(network, phase, config),
         inner_rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
     )
@@ -93,7 +93,9 @@ def run_phase(
         lanes = Lanes(later(lanes.lane_free, entry), lanes.link_free, lanes.reducer_free)
         entry = jnp.full_like(entry, NEVER)
     equal = params.chunk_bytes[phase.sizes].shape[1:] == (1,)
-    repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
+    # lanes whose lines differ in length fall idle one after another
+    alike = len({line.size for line in phase.lines if line.size > 1}) <= 1
+    repeats = config.fast_forward and fixed and alike and equal and dtype == jnp.float64
     state = ((lanes, entry), jnp.zeros_like(lanes.link_free))
     (lanes, arrived), link_bytes = run_rounds(
         partial(_round, plan), phase.rounds, repeats, state, operands
@@ -125,17 +127,27 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     head = tail = jnp.where(active, begin, NEVER)
     free = lanes.link_free
     lane_free = lanes.lane_free
-    outer_hops = port_hops(network, len(links))
-    for hop, link in enumerate(links):
-        outer = hop in outer_hops
-        rule = plan.ports_rule if outer else plan.inner_rule
+
+    def cross(rule: str, moving, link: jax.Array):
+        head, tail, free, total = moving
         sends = (head, tail, sent, ways.shares)
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)
+        return (tail if plan.store_and_forward else head, tail, free, total + work), left
+
+    moving = (head, tail, free, link_bytes)
+    at_ranks = port_hops(network, len(links))
+    relayed = network.relay is not None and network.node_size == 1
+    is_loop = relayed and len(links) > MOST_UNROLLED
+    for hop, link in enumerate(links[:1] if is_loop else links):
+        rule = plan.ports_rule if hop in at_ranks else plan.inner_rule
+        moving, left = cross(rule, moving, link)
         if hop == 0:
             lane_free = jnp.where(active, left, lane_free)
-        if plan.store_and_forward:
-            head = tail
-        link_bytes = link_bytes + work
+    if is_loop:
+        step = partial(cross, plan.ports_rule)
+        rest = jnp.stack(links[1:])
+        moving = jax.lax.scan(lambda m, link: (step(m, link)[0], None), moving, rest)[0]
+    head, tail, free, link_bytes = moving
     arrival = tail + params.endpoint_latency_s
     lane = jnp.arange(phase.lanes)[:, None]
     cell = jnp.where(active, lane * network.ranks + dst, phase.lanes * network.ranks)

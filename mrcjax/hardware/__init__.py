@@ -53,11 +53,16 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Part):
-    """A link, one direction."""
+    """A link, one direction.
+
+    ``pod_ranks``: most ranks that such links join; ``slice_ranks``: most that one job can get.
+    """
 
     rate_bytes_per_s: float
     effective_bytes_per_s: float | None = None
     latency_s: float | None = None
+    pod_ranks: float | None = None
+    slice_ranks: float | None = None
     in_network_efficiency: float | None = None
 
 
@@ -138,6 +143,8 @@ _READERS: dict[str, dict[str, tuple[str, _Reader]]] = {
         "rate": ("rate_bytes_per_s", BytesPerSecond),
         "effective": ("effective_bytes_per_s", BytesPerSecond),
         "latency": ("latency_s", Seconds),
+        "pod_ranks": ("pod_ranks", 1),
+        "slice_ranks": ("slice_ranks", 1),
         "in_network_efficiency": ("in_network_efficiency", 1.0),
     },
     "scale_up": {

@@ -3,9 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, node_rails, nvl, wafer
+from mrcjax.network import (
+    clos,
+    dragonfly,
+    flat_rails,
+    graph,
+    hyperx,
+    jellyfish,
+    node_rails,
+    nvl,
+    slim_fly,
+    torus,
+    wafer,
+)
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
+from mrcjax.network.graph import refuse_unreachable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
@@ -13,14 +26,28 @@ from mrcjax.spec import (
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
+    HyperX,
+    Jellyfish,
+    Mesh,
     MrcPlanes,
     Nvl,
     RailOnly,
+    SlimFly,
     SpecError,
+    Torus,
     Wafer,
 )
 
-__all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
+__all__ = [
+    "LinkTier",
+    "Network",
+    "Wiring",
+    "build",
+    "clos_sizes",
+    "dragonfly_sizes",
+    "refuse_unreachable",
+]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
 
@@ -29,10 +56,16 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     MrcPlanes: clos.build,
     FatTree: clos.build,
     Dragonfly: dragonfly.build,
+    Torus: torus.build,
+    Mesh: torus.build,
     Dgx: node_rails.build,
     RailOnly: node_rails.build,
     Nvl: nvl.build,
     Wafer: wafer.build,
+    Graph: graph.build,
+    SlimFly: slim_fly.build,
+    HyperX: hyperx.build,
+    Jellyfish: jellyfish.build,
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import jax
 import numpy as np
@@ -50,6 +50,59 @@ class Fabric(Protocol):
         ...
 
 
+class Relay(Fabric, Protocol):
+    """A fabric whose links join ranks: those on the way pass a send on.
+
+    Links are in tier "egress". Digits are the coordinates of a rank, the first varies fastest: a
+    rank is x0 + d0 x1 + d0 d1 x2 + ... Arrays of sends are (lanes, ranks) int.
+    """
+
+    is_relay: ClassVar[bool]
+
+    @property
+    def digits(self) -> tuple[int, ...]:
+        """Size of each coordinate."""
+        ...
+
+    @property
+    def splits(self) -> bool:
+        """Whether `way` gives several ways, each with an equal part of a send."""
+        ...
+
+    def way(
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> tuple[jax.Array, ...]:
+        """Links of src -> dst, hop by hop, each (lanes, ranks) or (paths, lanes, ranks).
+
+        port: (lanes, 1) port that each lane was dealt to by `deal`; None = any. step: (lanes, 1)
+        1 up or -1 down, the one way to take of two equally short ones; None = the fabric's rule.
+        most: hops of the longest of these ways, where it is known. A hop that is skipped is the
+        number of links.
+        """
+        ...
+
+    def deal(self) -> np.ndarray:
+        """All offsets but 0, as mixed-radix numbers, dealt to the ports: (rounds, ports) int.
+
+        0 = idle. Rank and offset are added digit by digit.
+        """
+        ...
+
+    def ring_order(self) -> np.ndarray:
+        """Ranks in an order whose neighbours are joined directly where that can be, (ranks,)."""
+        ...
+
+    def distance(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Links of the shortest way; NumPy int arrays that broadcast."""
+        ...
+
+
 @pytree
 class Network:
     """Where every link is and which links a send crosses: indices only, no rates.
@@ -64,10 +117,10 @@ class Network:
     ports: int = static()  # network ports of a rank
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
-    wired: tuple[int, ...] = static(default=())  # group sizes of direct wiring; () = switched
     node_ports: int = static(default=1)  # planes inside a node, one port of a rank on each
     rails: str = static(default="")  # sends change rails inside nodes, switches join them: "joined"
     # or keep them "apart"; "": sends take whatever way the fabric gives
+    by_table: bool = static(default=False)  # the fabric gives whole routes, ranks have no ports
 
     @property
     def num_links(self) -> int:
@@ -78,6 +131,11 @@ class Network:
     def no_link(self) -> int:
         """The index that means "this hop is skipped"."""
         return self.num_links
+
+    @property
+    def relay(self) -> Relay | None:
+        """The fabric where its links join ranks directly; None in a switched network."""
+        return cast(Relay, self.fabric) if getattr(self.fabric, "is_relay", False) else None
 
     def tier(self, name: str) -> LinkTier:
         """The tier called `name`."""
@@ -106,6 +164,11 @@ class Wiring:
     local_names: dict[str, Callable[[int], str]]
     num_cables: int
     fabric_cuts: Callable[["Wiring"], Sequence[Cut]]
+
+    @property
+    def num_physical_links(self) -> int:
+        """Directed links there are: two per cable, on a graph one per direction that is wired."""
+        return self.network.num_links if self.network.by_table else 2 * self.num_cables
 
     def link_name(self, link: int) -> str:
         """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""

@@ -39,7 +39,6 @@ def finish(
     fabric: Fabric,
     cables: int,
     cuts: Callable[[Wiring], Sequence[Cut]],
-    wired: tuple[int, ...] = (),
     rails: str = "",
 ) -> Wiring:
     """Close the list of links; a node adds a cable per rank."""
@@ -50,7 +49,6 @@ def finish(
         ports=spec.ports,
         node_size=spec.node_size,
         tiers=tuple(builder.tiers),
-        wired=wired,
         node_ports=len(spec.node_rates) or 1,
         rails=rails,
     )

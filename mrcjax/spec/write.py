@@ -13,7 +13,16 @@ from mrcjax.spec.sections import Spec
 from mrcjax.units import Quantity, SpecError
 
 # in the order in which a reader should meet them
-_EXAMPLE_ORDER = ("flat_rails", "mrc_planes", "fat_tree", "dragonfly")
+_EXAMPLE_ORDER = (
+    "flat_rails",
+    "mrc_planes",
+    "fat_tree",
+    "dragonfly",
+    "slim_fly",
+    "hyperx",
+    "jellyfish",
+    "graph",
+)
 
 
 def spec_to_toml(spec: Spec) -> str:

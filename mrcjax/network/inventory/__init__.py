@@ -8,17 +8,32 @@ left out.
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network.inventory import clos, dragonfly, rails, scale_up, wafer
+from mrcjax.network.inventory import (
+    clos,
+    dragonfly,
+    graph,
+    rails,
+    scale_up,
+    switch_graph,
+    torus,
+    wafer,
+)
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.spec import (
     Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
+    HyperX,
+    Jellyfish,
+    Mesh,
     MrcPlanes,
     Network,
     Nvl,
     RailOnly,
+    SlimFly,
+    Torus,
     Wafer,
 )
 
@@ -29,10 +44,16 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     MrcPlanes: clos.bill,
     FatTree: clos.bill,
     Dragonfly: dragonfly.bill,
+    Torus: torus.bill,
+    Mesh: torus.bill,
     Dgx: scale_up.rails_bill,
     RailOnly: scale_up.rails_bill,
     Nvl: scale_up.nvl_bill,
     Wafer: wafer.bill,
+    Graph: graph.bill,
+    SlimFly: switch_graph.slim_fly_bill,
+    HyperX: switch_graph.hyperx_bill,
+    Jellyfish: switch_graph.jellyfish_bill,
 }
 
 

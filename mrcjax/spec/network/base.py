@@ -81,14 +81,18 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
         check_part("network.node", self.node)
         if self.switch is not None:
             named("network.switch", lambda name: hardware.switch(name), self.switch)
-        if self.node_size > 1 and not self.node_rates:
+        if self.node_size > 1:
+            self._check_nodes()
+        self._check_in_network()
+        self._check()
+
+    def _check_nodes(self):
+        if not self.node_rates:
             raise SpecError(
                 f"is missing with node_size = {self.node_size}",
                 where="network.node_rate",
                 remedy='add for example node_rate = "450 GB/s" or node = "nvlink4"',
             )
-        self._check_in_network()
-        self._check()
 
     def _check_in_network(self):
         if not self.in_network:
@@ -148,6 +152,11 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     def port_latencies(self) -> tuple[float, ...]:
         """Latency of the links at each port of a rank, seconds."""
         raise NotImplementedError
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What a reader of the results must know about this network, one sentence each."""
+        return ()
 
     @property
     def nodes(self) -> int:
