@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import networkx
 import numpy as np
 import pytest
 from oracle import chunk
@@ -21,6 +22,7 @@ from runs import (
 
 from mrcjax import hardware, network
 from mrcjax.bound import lower_bounds
+from mrcjax.case import Case
 from mrcjax.network import node_rails, nvl, sizes
 from mrcjax.network.inventory import inventory
 from mrcjax.spec import SpecError, example, load_spec, spec_to_toml
@@ -380,6 +382,47 @@ def test_bisection_of_domains():
     assert nvl.bisection_bytes_per_s(one) == pytest.approx(36 * 900e9)
     four = network_of(kind="nvl", ranks=288, link="ethernet_800g")
     assert nvl.bisection_bytes_per_s(four) == pytest.approx(144 * 100e9)
+
+
+def half_to_half(case: Case, half: np.ndarray) -> float:
+    """Maximum flow from the ranks in `half` to the rest over nodes, leaves and one top."""
+    here, m = case.network, case.network.node_size
+    rate = case.wiring.capacity_bytes_per_s
+    leaf_of = np.asarray(here.fabric.leaf_of_port)[0]
+    graph = networkx.DiGraph()
+    joined = {
+        "node egress": lambda i: (i, f"node {i // m}"),
+        "node ingress": lambda i: (f"node {i // m}", i),
+        "egress": lambda i: (i, f"leaf {leaf_of[i]}"),
+        "ingress": lambda i: (f"leaf {leaf_of[i]}", i),
+        "leaf up": lambda i: (f"leaf {i}", "top"),
+        "leaf down": lambda i: ("top", f"leaf {i}"),
+    }
+    for tier in here.tiers:
+        for i in range(tier.count):
+            graph.add_edge(*joined[tier.name](i), capacity=float(rate[tier.first + i]))
+    for rank in range(here.ranks):
+        graph.add_edge(*(("from", rank) if half[rank] else (rank, "to")))
+    return networkx.maximum_flow_value(graph, "from", "to")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        small(16),
+        small(48, oversubscription=3),
+        small(16, radix=4, kind="rail_only"),
+        {"kind": "nvl", "ranks": 24, "domain": 6, "link": "ethernet_800g", "radix": 12},
+        {"kind": "nvl", "ranks": 24, "domain": 6, "link": "ethernet_800g", "radix": 8}
+        | {"oversubscription": 3, "tiers": 2},
+    ],
+)
+def test_bisection_is_the_maximum_flow_between_halves(keys):
+    case = case_of(keys, all_reduce("direct"))
+    spec = case.spec.network
+    bisection = (nvl if spec.kind == "nvl" else node_rails).bisection_bytes_per_s(spec)
+    half = np.arange(spec.ranks) < spec.ranks // 2
+    assert half_to_half(case, half) == pytest.approx(bisection, rel=1e-9)
 
 
 # ---- refusals

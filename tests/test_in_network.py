@@ -447,6 +447,7 @@ def test_elements_and_shares_are_kept():
         (tree(in_network=False, in_network_owner=True), all_reduce("ring"), "no switch reduces"),
         (node(16, kind="rail_only", in_network="network"), in_network(), "only nodes join"),
         (tree(in_network="node"), in_network(), "none inside nodes"),
+        (tree(in_network_owner=True), in_network(), "no switch inside a node reduces"),
         (
             {
                 "kind": "flat_rails",

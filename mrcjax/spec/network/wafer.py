@@ -12,7 +12,7 @@ class Wafer(Linked, frozen=True, kw_only=True, tag="wafer"):
     """Cerebras systems on SwarmX: every rank is a whole wafer, MemoryX is at the top of the tree.
 
     SwarmX sums gradients on the way up and broadcasts weights on the way down; it takes nothing
-    from one wafer to another. What happens on a wafer is not part of it.
+    from one wafer to another. What happens on a wafer is not part of it: ``mesh`` emulates one.
     """
 
     reducing: ClassVar[bool] = True
