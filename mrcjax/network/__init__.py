@@ -14,6 +14,7 @@ from mrcjax.network import (
     nvl,
     slim_fly,
     torus,
+    wafer,
 )
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
@@ -35,6 +36,7 @@ from mrcjax.spec import (
     SlimFly,
     SpecError,
     Torus,
+    Wafer,
 )
 
 __all__ = [
@@ -59,6 +61,7 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dgx: node_rails.build,
     RailOnly: node_rails.build,
     Nvl: nvl.build,
+    Wafer: wafer.build,
     Graph: graph.build,
     SlimFly: slim_fly.build,
     HyperX: hyperx.build,

@@ -26,6 +26,7 @@ from mrcjax.spec.network import (
     RailOnly,
     SlimFly,
     Torus,
+    Wafer,
     node_name,
     rank_of,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "Traffic",
     "TrainingHardware",
     "TrainingSpec",
+    "Wafer",
     "example",
     "example_kinds",
     "json_schema",

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from mrcjax.spec.faults import FaultsSpec
 from mrcjax.spec.fields import Count, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, Graph, Grid
+from mrcjax.spec.network import AnyNetwork, Graph, Grid, Wafer
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
@@ -244,6 +244,14 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         if self.engine.kind == "fluid":
             self.faults.check_fluid()
+        reduces = self.collective is not None and self.collective.algorithm == "in_network"
+        if self.engine.kind == "fluid" and (reduces or isinstance(self.network, Wafer)):
+            raise SpecError(
+                "has no switches that reduce",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "chunk" with algorithm = "in_network"',
+            )
         if self.engine.order == "arrival" and isinstance(self.network, Graph):
             raise SpecError(
                 "has no effect on a graph",
@@ -256,6 +264,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.collective is None:
             return
         ranks, collective = self.network.ranks, self.collective
+        if isinstance(self.network, Wafer):
+            _check_on_wafers(collective)
         self._check_dimensions(collective)
         has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
         is_flat = self.network.node_size == 1 and not has_dimensions
@@ -317,4 +327,20 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.dimensions",
                 value=list(collective.dimensions),
                 remedy=f"give dimensions whose product is {ranks}",
+            )
+
+
+def _check_on_wafers(collective: Collective):
+    """Refuse all that the tree over wafers does not do."""
+    for key, value, only in (
+        ("kind", collective.kind, "all_reduce"),
+        ("algorithm", collective.algorithm, "in_network"),
+        ("group_size", collective.group_size, None),
+    ):
+        if value != only:
+            raise SpecError(
+                "does not go with wafers, which meet only in the sum over all of them",
+                where=f"collective.{key}",
+                value=value,
+                remedy=f'use {key} = "{only}"' if only else f"leave {key} out",
             )
