@@ -225,7 +225,7 @@ def _report(case: Case, found: SendTimes, written: Written) -> dict[str, Any]:
         }
     }
     if case.flows is not None:
-        finish = np.asarray(found.delivered_s, np.float64)
+        finish = np.asarray(found.delivered_s, np.float64)[: written.num_sends]
         said["flows"] = FlowTimes(case.flows.src, case.flows.dst, case.flows.size_bytes, finish)
     return said
 

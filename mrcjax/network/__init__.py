@@ -6,7 +6,7 @@ from typing import Any
 from mrcjax.network import clos, dragonfly, flat_rails, graph
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
-from mrcjax.network.graph import refuse_unreachable
+from mrcjax.network.graph import refuse_unroutable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import AnyNetwork, Dragonfly, FatTree, FlatRails, Graph, MrcPlanes, SpecError
 
@@ -17,7 +17,7 @@ __all__ = [
     "build",
     "clos_sizes",
     "dragonfly_sizes",
-    "refuse_unreachable",
+    "refuse_unroutable",
 ]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
