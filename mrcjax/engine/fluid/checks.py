@@ -42,8 +42,9 @@ def check(routes: Any, numbers: dict) -> tuple[Any, dict]:
             raise _shape(name, x, f"have shape {wanted} for {flows} flows and {links} links")
         if known(x):
             _check_values(name, np.asarray(x))
-    dtype = jnp.result_type(*given.values())
-    numbers = {name: jnp.asarray(x, dtype) for name, x in given.items()}
+    dtypes = [given[name].dtype for name, x in numbers.items() if isinstance(x, jax.Array)]
+    dtype = jnp.result_type(*dtypes) if dtypes else jnp.result_type(float)
+    numbers = {name: x.astype(dtype) for name, x in given.items()}
     return routes, {"weights": None} | numbers
 
 
@@ -88,7 +89,11 @@ def _routes(routes: Any, links: int, flows: int) -> Any:
             wrong = low if low < -1 else high
             raise ValueError(f"routes must lie in -1..{links - 1} (-1 = no link), got {wrong}")
         routes = known_routes.astype(np.int32)
-    return routes[:, None, :] if routes.ndim == 2 else routes
+    routes = routes[:, None, :] if routes.ndim == 2 else routes
+    if 0 in routes.shape[1:]:
+        paths, hops = (max(n, 1) for n in routes.shape[1:])
+        routes = np.full((flows, paths, hops), -1, np.int32)
+    return routes
 
 
 def _shape(name: str, x: Any, what: str) -> ValueError:

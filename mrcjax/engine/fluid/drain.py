@@ -25,7 +25,7 @@ from mrcjax.engine.fluid.replay import (
     Program,
     finish_adjoint,
     finish_tangent,
-    send_of_lane,
+    put,
 )
 from mrcjax.pytree import pytree
 
@@ -118,9 +118,11 @@ def _advance(
     """
     k = history.events
     now = history.time[jnp.maximum(k - 1, 0)]
-    send, _ = send_of_lane(program, state.step)
-    incidence = Incidence(program.link[send], numbers.weight[send])
-    limit = numbers.limit[send]
+    send, _ = program.send(state.step)
+    pick, write = program.pick, program.put
+    links = numbers.capacity.size
+    incidence = Incidence(pick(program.link, send), pick(numbers.weight, send), links)
+    limit = pick(numbers.limit, send)
     rate, passes = fair_rates(incidence, numbers.capacity, limit, state.drains)
     is_empty = state.left <= 0
     seconds = jnp.where(is_empty, 0.0, state.left / jnp.where(is_empty, 1.0, rate))
@@ -138,16 +140,16 @@ def _advance(
     drained = jnp.where(state.drains & ~ends, rate * (time - now), 0.0)
     state = replace(
         state,
-        left=jnp.where(begins, numbers.size[send], jnp.maximum(state.left - drained, 0.0)),
+        left=jnp.where(begins, pick(numbers.size, send), jnp.maximum(state.left - drained, 0.0)),
         drains=state.drains | begins,
     )
     decided = (2 * send[which] + ends[which]).astype(jnp.int32)
     late = jnp.max(jnp.where(now_on, time - moment, 0.0))
     history = replace(
         history,
-        finish=_put(history.finish, send, ends, end),
-        begun=_put(history.begun, send, begins, k),
-        ended=_put(history.ended, send, ends, k),
+        finish=write(history.finish, send, ends, end),
+        begun=write(history.begun, send, begins, k),
+        ended=write(history.ended, send, ends, k),
         time=history.time.at[k].set(time),
         decided=history.decided.at[k].set(decided),
         events=k + happens,
@@ -160,26 +162,20 @@ def _advance(
         begin=jnp.where(ends, jnp.inf, state.begin),
         drains=state.drains & ~ends,
         left=state.left,
-        free=jnp.where(ends, end - numbers.wait[send], state.free),
+        free=jnp.where(ends, end - program.pick(numbers.wait, send), state.free),
         freed_by=jnp.where(ends, send, state.freed_by),
     )
     state, history = _ready(program, numbers, state, opened, history, time)
     # a send that follows without a gap begins in the event in which its predecessor ends
-    send, _ = send_of_lane(program, state.step)
+    send, _ = program.send(state.step)
     at_once = happens & ~state.drains & (state.begin <= last)
     state = replace(
         state,
         drains=state.drains | at_once,
-        left=jnp.where(at_once, numbers.size[send], state.left),
+        left=jnp.where(at_once, pick(numbers.size, send), state.left),
     )
-    history = replace(history, begun=_put(history.begun, send, at_once, k))
+    history = replace(history, begun=write(history.begun, send, at_once, k))
     return state, opened, history, ~happens
-
-
-def _put(array: jax.Array, place: jax.Array, where: jax.Array, value: jax.Array) -> jax.Array:
-    """Array with `value` at `place`, only `where`."""
-    place = jnp.where(where, place, array.shape[0])
-    return array.at[place].set(jnp.broadcast_to(value, place.shape), mode="drop")
 
 
 def _feed(
@@ -196,7 +192,7 @@ def _feed(
     counts = ends[:, None] & (gate >= 0)
     delivered = program.feeds_delivered[send]
     gate = jnp.where(counts, gate, gates)
-    time = end[:, None] - jnp.where(delivered, 0.0, numbers.wait[send][:, None])
+    time = end[:, None] - jnp.where(delivered, 0.0, program.pick(numbers.wait, send)[:, None])
     time = jnp.where(counts, time, -jnp.inf)
     latest = opened.time.at[gate].max(time)
     wins = counts & (time == latest[gate]) & (time > opened.time[gate])
@@ -204,7 +200,7 @@ def _feed(
     return _Gates(
         count=opened.count.at[gate].add(counts.astype(jnp.int32)),
         time=latest,
-        source=_put(opened.source, gate, wins, code),
+        source=put(opened.source, gate, wins, code),
     )
 
 
@@ -221,14 +217,16 @@ def _ready(
     That time is start + latency, but never before `now`: what it waits for is known when that has
     drained, which is later where the path of the next is shorter.
     """
-    send, exists = send_of_lane(program, state.step)
+    send, exists = program.send(state.step)
     gates = program.needs.shape[0]
-    gate = jnp.where(program.waits[send] >= 0, program.waits[send], gates)
+    pick, write = program.pick, program.put
+    waits = pick(program.waits, send)
+    gate = jnp.where(waits >= 0, waits, gates)
     needs = jnp.append(program.needs, 0)[gate]
     new = exists & ~state.drains & (state.begin == jnp.inf) & (opened.count[gate] >= needs)
-    by_gate = opened.time[gate] + numbers.delay[send]
+    by_gate = opened.time[gate] + pick(numbers.delay, send)
     start = jnp.maximum(state.free, by_gate)
-    begin = jnp.maximum(start + numbers.wait[send], now)
+    begin = jnp.maximum(start + program.pick(numbers.wait, send), now)
     source = opened.source[gate]
     lane = jnp.arange(send.shape[0], dtype=jnp.int32)
     gate_cause = jnp.where(source % 2 == 1, AFTER_DELIVERED, AFTER_GATE_LEFT)
@@ -236,13 +234,13 @@ def _ready(
     free_source = jnp.where(state.freed_by >= 0, state.freed_by, lane)
     cause = jnp.where(by_gate > state.free, gate_cause, free_cause)
     source = jnp.where(by_gate > state.free, source // 2, free_source)
-    held = now > (start + numbers.wait[send]) * (1 + same(now.dtype))
+    held = now > (start + program.pick(numbers.wait, send)) * (1 + same(now.dtype))
     cause = jnp.where(held, AT_EVENT, cause)
     source = jnp.where(held, history.events - 1, source)
     history = replace(
         history,
-        cause=_put(history.cause, send, new, cause),
-        source=_put(history.source, send, new, source),
+        cause=write(history.cause, send, new, cause),
+        source=write(history.source, send, new, source),
     )
     return replace(state, begin=jnp.where(new, begin, state.begin)), history
 

@@ -9,7 +9,7 @@ only grow; so all such links freeze their flows in one pass.
 import jax
 import jax.numpy as jnp
 
-from mrcjax.pytree import pytree
+from mrcjax.pytree import pytree, static
 
 
 @pytree
@@ -22,6 +22,7 @@ class Incidence:
 
     link: jax.Array
     weight: jax.Array
+    links: int = static()
 
 
 @pytree
@@ -58,10 +59,11 @@ def fair_rates(
         limit: (flows,) bytes/s, bound of each flow's own, by links nobody else uses; inf = none.
         active: (flows,) bool.
     """
+    room = _at(jnp.append(capacity, 0.0), incidence.link)
 
     def advance(carry):
         rate, passes = carry
-        level, frozen, _, _ = _freeze(incidence, capacity, limit, rate)
+        level, frozen, _, _ = _freeze(incidence, room, limit, rate)
         return jnp.where(frozen, level, rate), passes + 1
 
     def rises(carry):
@@ -75,9 +77,10 @@ def fair_rates(
 
 def fill(incidence: Incidence, capacity: jax.Array, limit: jax.Array, active: jax.Array) -> Filling:
     """`fair_rates` with what froze each flow; same arguments."""
+    room = _at(jnp.append(capacity, 0.0), incidence.link)
 
     def advance(filling):
-        level, frozen, is_neck, usage = _freeze(incidence, capacity, limit, filling.rate)
+        level, frozen, is_neck, usage = _freeze(incidence, room, limit, filling.rate)
         entry = jnp.argmax(is_neck, axis=1).astype(jnp.int32)
         entry = jnp.where(jnp.any(is_neck, axis=1), entry, -1)
         shared = jnp.take_along_axis(usage, jnp.maximum(entry, 0)[:, None], axis=1)[:, 0]
@@ -105,30 +108,37 @@ def fill(incidence: Incidence, capacity: jax.Array, limit: jax.Array, active: ja
 def _freeze(incidence: Incidence, capacity: jax.Array, limit: jax.Array, rate: jax.Array):
     """One pass. A negative rate still rises; sums are made afresh, so that no error adds up.
 
-    Returns the level of each flow, which flows freeze at it, (flows, entries) at which link, and
-    the usage of the links there.
+    capacity: (flows, entries), of the link of each entry. Returns the level of each flow, which
+    flows freeze at it, at which of their entries, and the usage of the links there.
     """
-    link, weight = incidence.link, incidence.weight
+    links, weight = incidence.links, incidence.weight
     rises = (rate < 0)[:, None]
-    usage = on_links(incidence, jnp.where(rises, weight, 0.0), capacity.size)
-    load = on_links(incidence, weight * jnp.maximum(rate, 0.0)[:, None], capacity.size)
-    rest = jnp.maximum(capacity - load[:-1], 0.0)
-    share = jnp.where(usage[:-1] > 0, rest / jnp.where(usage[:-1] > 0, usage[:-1], 1.0), jnp.inf)
-    share = jnp.append(share, jnp.inf).at[link].get(mode="promise_in_bounds")
+    # a flow either asks for a share or has taken its own, so that one scatter makes both sums
+    asks_or_takes = jnp.where(rises, weight, weight * rate[:, None])
+    place = incidence.link + jnp.where(rises, 0, links + 1)
+    sums = jnp.zeros(2 * (links + 1), rate.dtype)
+    sums = sums.at[place].add(asks_or_takes, mode="promise_in_bounds")
+    usage, load = _at(sums, incidence.link), _at(sums, incidence.link + links + 1)
+    is_asked = (usage > 0) & (incidence.link < links)
+    rest = jnp.maximum(capacity - load, 0.0)
+    share = jnp.where(is_asked, rest / jnp.where(is_asked, usage, 1.0), jnp.inf)
     level = jnp.minimum(jnp.min(share, axis=1, initial=jnp.inf), limit)
-    nearly = level * (1 + same(capacity.dtype))
+    nearly = level * (1 + same(rate.dtype))
     lower_elsewhere = rises & (share > nearly[:, None])
-    blocked = (
-        jnp.zeros(capacity.size + 1, bool).at[link].max(lower_elsewhere, mode="promise_in_bounds")
-    )
-    is_neck = rises & (share < jnp.inf) & ~blocked.at[link].get(mode="promise_in_bounds")
+    blocked = jnp.zeros(links + 1, bool)
+    blocked = blocked.at[incidence.link].max(lower_elsewhere, mode="promise_in_bounds")
+    is_neck = rises & is_asked & ~_at(blocked, incidence.link)
     frozen = jnp.any(is_neck, axis=1) | (rises[:, 0] & (limit <= nearly))
-    return level, frozen, is_neck, usage.at[link].get(mode="promise_in_bounds")
+    return level, frozen, is_neck, usage
 
 
-def on_links(incidence: Incidence, values: jax.Array, links: int) -> jax.Array:
+def _at(array: jax.Array, place: jax.Array) -> jax.Array:
+    return array.at[place].get(mode="promise_in_bounds")
+
+
+def _on_links(incidence: Incidence, values: jax.Array) -> jax.Array:
     """Sum (flows, entries) values per link; (links + 1,), the last for entries of no link."""
-    blank = jnp.zeros(links + 1, values.dtype)
+    blank = jnp.zeros(incidence.links + 1, values.dtype)
     return blank.at[incidence.link].add(values, mode="promise_in_bounds")
 
 
@@ -140,15 +150,14 @@ def rates_tangent(
     A bottleneck l is full, so that its flows change by what its capacity and the flows frozen
     before leave them: usage * dx = dc - sum(dw x) - sum(w dx over flows frozen earlier).
     """
-    links = capacity.size
-    moved = on_links(incidence, weight * filling.rate[:, None], links)[:-1]
+    moved = _on_links(incidence, weight * filling.rate[:, None])[:-1]
     own = jnp.append(capacity - moved, 0.0)
-    neck = _neck(incidence, filling, links)
+    neck = _neck(incidence, filling)
     is_own = (filling.turn > 0) & (filling.entry < 0)
 
     def advance(carry):
         turn, rate = carry
-        load = on_links(incidence, incidence.weight * rate[:, None], links)
+        load = _on_links(incidence, incidence.weight * rate[:, None])
         new = (own - load)[neck] / filling.usage
         return turn + 1, jnp.where(filling.turn == turn, jnp.where(is_own, limit, new), rate)
 
@@ -157,10 +166,10 @@ def rates_tangent(
 
 
 def rates_adjoint(
-    incidence: Incidence, filling: Filling, links: int, rate: jax.Array
+    incidence: Incidence, filling: Filling, rate: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Transpose of `rates_tangent`: cotangents of capacity (links,), limit (flows,) and weight."""
-    neck = _neck(incidence, filling, links)
+    neck, links = _neck(incidence, filling), incidence.links
     is_own = (filling.turn > 0) & (filling.entry < 0)
 
     def advance(carry):
@@ -180,8 +189,8 @@ def rates_adjoint(
     return capacity[:-1], jnp.where(is_own, rate, 0.0), weight
 
 
-def _neck(incidence: Incidence, filling: Filling, links: int) -> jax.Array:
+def _neck(incidence: Incidence, filling: Filling) -> jax.Array:
     """The link that froze each flow, (flows,); `links` where none did."""
     entry = jnp.maximum(filling.entry, 0)[:, None]
     neck = jnp.take_along_axis(incidence.link, entry, axis=1)[:, 0]
-    return jnp.where(filling.entry >= 0, neck, links)
+    return jnp.where(filling.entry >= 0, neck, incidence.links)

@@ -1,6 +1,5 @@
 """Finish times of flows that start at given times and share links max-min fairly."""
 
-import contextlib
 from typing import Any
 
 import jax
@@ -13,12 +12,14 @@ from mrcjax.engine.fluid.layout import (
     Layout,
     bytes_of_links,
     default_weights,
+    entry_weights,
     item_weights,
     lay_out,
     lay_out_unknown,
     path_latency,
     spread,
 )
+from mrcjax.engine.fluid.merging import merge_error
 from mrcjax.engine.fluid.replay import Numbers, Program
 from mrcjax.pytree import pytree
 
@@ -31,12 +32,14 @@ class FlowTimes:
     link_bytes  (links,)  bytes carried, of the flows that end; a constant for differentiation
     events      () int32  times at which rates were computed afresh
     passes      () int32  of progressive filling, all events together
+    merge_error_s  ()     bound of the error of any finish time by `quantum_s`, see `merge_error`
     """
 
     finish_s: jax.Array
     link_bytes: jax.Array
     events: jax.Array
     passes: jax.Array
+    merge_error_s: jax.Array
 
 
 def fluid_finish_times(
@@ -55,7 +58,8 @@ def fluid_finish_times(
     flow begins or ends. Pure: it may be compiled, batched and differentiated (once, in capacities,
     sizes, starts, latencies and weights; the order of events is held fixed). Routes given as
     NumPy arrays or lists are sorted out beforehand and run faster than traced ones. Computes in the
-    precision of its arguments, in float64 where none of them is a JAX array.
+    precision of those arguments that are JAX arrays; in float64 where none is, with NumPy arrays
+    as results while JAX is in 32-bit mode.
 
     Args:
         routes: int (flows, hops), or (flows, paths, hops) for flows that are spread over several
@@ -104,22 +108,43 @@ def simulate_flows(
         "quantum_s": quantum_s,
     }
     is_plain = not any(isinstance(x, jax.Array) for x in (routes, *numbers.values()))
-    with jax.enable_x64(True) if is_plain else contextlib.nullcontext():
-        routes, numbers = check(routes, numbers)
-        links = numbers["capacity_bytes_per_s"].shape[0]
-        if known(routes):
-            return _simulate(lay_out(np.asarray(routes), links), routes, numbers)
-        return _simulate(lay_out_unknown(routes, links), routes, numbers)
+    if is_plain and jnp.result_type(float) != jnp.float64:
+        # outside of 64-bit mode JAX warns at every use of a 64-bit array of its own
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, _checked(routes, numbers))
+    return _checked(routes, numbers)
+
+
+def _checked(routes: Any, numbers: dict) -> FlowTimes:
+    routes, numbers = check(routes, numbers)
+    if routes.shape[0] == 0:
+        finish, none = jnp.asarray(numbers["size_bytes"]), jnp.zeros((), jnp.int32)
+        carried = jnp.zeros(numbers["capacity_bytes_per_s"].shape, finish.dtype)
+        return FlowTimes(finish, carried, none, none, jnp.zeros((), finish.dtype))
+    links = numbers["capacity_bytes_per_s"].shape[0]
+    weights = numbers.pop("weights")
+    if weights is None:
+        weights = default_weights(routes, numbers["size_bytes"].dtype)
+    elif known(weights):
+        weights = np.asarray(weights)
+    layout = lay_out(routes, links) if known(routes) else lay_out_unknown(routes, links)
+    item_weight = item_weights(routes, weights)
+    weight = entry_weights(layout, item_weight, item_weight.size)
+    return _simulate(layout, routes, weights, item_weight, weight, numbers)
 
 
 @jax.jit
-def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
+def _simulate(
+    layout: Layout,
+    routes: jax.Array,
+    weights: jax.Array,
+    item_weight: jax.Array,
+    entry_weight: jax.Array,
+    numbers: dict,
+) -> FlowTimes:
     capacity, size = numbers["capacity_bytes_per_s"], numbers["size_bytes"]
     flows, links = size.shape[0], capacity.shape[0]
-    weights = numbers["weights"]
-    weights = default_weights(routes, size.dtype) if weights is None else weights
-    item_weight = item_weights(routes, weights)
-    link, weight, limit = spread(layout, item_weight, capacity, item_weight.size)
+    link, weight, limit = spread(layout, entry_weight, capacity)
     latency = numbers["latency_s"]
     if not (latency.shape == (flows,) and flows != links):
         latency = path_latency(routes, weights, jnp.broadcast_to(latency, (links,)))
@@ -131,6 +156,7 @@ def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
         feeds=none,
         feeds_delivered=none.astype(bool),
         needs=jnp.zeros(0, jnp.int32),
+        apart=True,
     )
     of_flows = Numbers(
         weight=weight,
@@ -148,4 +174,5 @@ def _simulate(layout: Layout, routes: jax.Array, numbers: dict) -> FlowTimes:
         link_bytes=bytes_of_links(routes, item_weight, arrived, links),
         events=history.events,
         passes=history.passes,
+        merge_error_s=merge_error(program, of_flows, history, numbers["quantum_s"]),
     )

@@ -41,7 +41,7 @@ def lay_out(routes: np.ndarray, links: int, owner: np.ndarray | None = None) -> 
     (flows,) int, flows of one owner never meet (sends of one lane); default all differ.
     """
     flows = routes.shape[0]
-    flat = routes.reshape(flows, -1)
+    flat = routes.reshape(flows, routes.shape[1] * routes.shape[2])
     flow, column = np.nonzero(flat >= 0)
     link = flat[flow, column].astype(np.int64)
     entry_of_item = np.arange(flow.size)
@@ -58,8 +58,8 @@ def lay_out(routes: np.ndarray, links: int, owner: np.ndarray | None = None) -> 
     shared, owned = np.flatnonzero(is_shared[link]), np.flatnonzero(~is_shared[link])
     return Layout(
         links=used.astype(np.int32),
-        link=_rows(flow[shared], place[link[shared]], flows, used.size),
-        entry=_rows(flow[shared], shared, flows, entries),
+        link=_rows(flow[shared], place[link[shared]], flows, used.size, least=1),
+        entry=_rows(flow[shared], shared, flows, entries, least=1),
         own_link=_rows(flow[owned], link[owned], flows, 0),
         own_entry=_rows(flow[owned], owned, flows, entries),
         entry_of_item=every_item.reshape(-1),
@@ -75,11 +75,13 @@ def _is_shared(link: np.ndarray, owner: np.ndarray, links: int) -> np.ndarray:
     return is_shared
 
 
-def _rows(flow: np.ndarray, value: np.ndarray, flows: int, blank: int) -> np.ndarray:
+def _rows(
+    flow: np.ndarray, value: np.ndarray, flows: int, blank: int, least: int = 0
+) -> np.ndarray:
     """Values, sorted by flow, as rows (flows, most of any flow), filled up with `blank`."""
     count = np.bincount(flow, minlength=flows)
     column = np.arange(flow.size) - np.repeat(np.cumsum(count) - count, count)
-    rows = np.full((flows, count.max(initial=0)), blank, np.int32)
+    rows = np.full((flows, count.max(initial=least)), blank, np.int32)
     rows[flow, column] = value
     return rows
 
@@ -87,7 +89,7 @@ def _rows(flow: np.ndarray, value: np.ndarray, flows: int, blank: int) -> np.nda
 def lay_out_unknown(routes: jax.Array, links: int) -> Layout:
     """The same for routes that are traced: every item is an entry, every link may be shared."""
     flows = routes.shape[0]
-    flat = routes.reshape(flows, -1)
+    flat = routes.reshape(flows, routes.shape[1] * routes.shape[2])
     items = jnp.arange(flat.size, dtype=jnp.int32)
     none = jnp.zeros((flows, 0), jnp.int32)
     return Layout(
@@ -100,13 +102,24 @@ def lay_out_unknown(routes: jax.Array, links: int) -> Layout:
     )
 
 
-def spread(layout: Layout, item_weight: jax.Array, capacity: jax.Array, entries: int):
+def entry_weights(layout: Layout, item_weight: Any, entries: int) -> Any:
+    """Weight of every entry (entries + 1,), the last 0, from that of every item.
+
+    In NumPy where all is known: XLA takes seconds to fold a large constant scatter.
+    """
+    xp = jnp if isinstance(item_weight, jax.Array) else np
+    if xp is np:
+        weight = np.bincount(layout.entry_of_item, item_weight, entries + 1)
+        return np.where(np.arange(entries + 1) < entries, weight, 0.0).astype(item_weight.dtype)
+    weight = jnp.zeros(entries + 1, item_weight.dtype).at[layout.entry_of_item].add(item_weight)
+    return weight.at[-1].set(0.0)
+
+
+def spread(layout: Layout, weight: jax.Array, capacity: jax.Array):
     """Links (flows, entries), their weights, and limits (flows,) of the flows' own links.
 
-    item_weight: (flows * items,), capacity: (all links,). An entry of weight 0 is on no link.
+    weight: of `entry_weights`, capacity: (all links,). An entry of weight 0 is on no link.
     """
-    weight = jnp.zeros(entries + 1, item_weight.dtype).at[layout.entry_of_item].add(item_weight)
-    weight = weight.at[-1].set(0.0)
     shared, own = weight[layout.entry], weight[layout.own_entry]
     link = jnp.where(shared > 0, layout.link, layout.links.shape[0])
     if own.shape[1] == 0:
@@ -116,17 +129,20 @@ def spread(layout: Layout, item_weight: jax.Array, capacity: jax.Array, entries:
     return link, shared, jnp.take_along_axis(limits, tightest, axis=1)[:, 0]
 
 
-def default_weights(routes: jax.Array, dtype) -> jax.Array:
-    """Equal weights (flows, paths) over the paths that have a link."""
-    is_path = jnp.any(routes >= 0, axis=2)
-    paths = jnp.maximum(jnp.sum(is_path, axis=1, keepdims=True), 1)
-    return jnp.where(is_path, 1.0 / paths, 0.0).astype(dtype)
+def default_weights(routes: Any, dtype) -> Any:
+    """Equal weights (flows, paths) over the paths that have a link; NumPy for NumPy."""
+    xp = jnp if isinstance(routes, jax.Array) else np
+    is_path = xp.any(routes >= 0, axis=2)
+    paths = xp.maximum(xp.sum(is_path, axis=1, keepdims=True), 1)
+    return xp.where(is_path, 1.0 / paths, 0.0).astype(dtype)
 
 
-def item_weights(routes: jax.Array, weights: jax.Array) -> jax.Array:
-    """What one unit of rate puts on each place of a route, (flows * items,)."""
-    each = jnp.repeat(weights, routes.shape[2], axis=1).reshape(-1)
-    return jnp.where(routes.reshape(-1) >= 0, each, 0.0)
+def item_weights(routes: Any, weights: Any) -> Any:
+    """What one unit of rate puts on each place of a route, (flows * items,); NumPy for NumPy."""
+    are_known = not any(isinstance(x, jax.Array) for x in (routes, weights))
+    xp = np if are_known else jnp
+    each = xp.repeat(weights, routes.shape[2], axis=1).reshape(-1)
+    return xp.where(routes.reshape(-1) >= 0, each, 0.0)
 
 
 def path_latency(routes: jax.Array, weights: jax.Array, latency: jax.Array) -> jax.Array:

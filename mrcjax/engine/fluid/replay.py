@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.engine.fluid.filling import Incidence, fill, rates_adjoint, rates_tangent
-from mrcjax.pytree import pytree
+from mrcjax.pytree import pytree, static
 
 NEVER = 2**31 - 1
 
@@ -29,6 +29,7 @@ class Program:
     feeds            (sends, feeds) int32    gates that its end counts toward, -1 = none
     feeds_delivered  (sends, feeds) bool     whether it counts when delivered, or when left
     needs            (gates,) int32          ends that open each gate
+    apart            every lane has one send, that of its own number: spares gathers and scatters
     """
 
     link: jax.Array
@@ -37,6 +38,35 @@ class Program:
     feeds: jax.Array
     feeds_delivered: jax.Array
     needs: jax.Array
+    apart: bool = static(default=False)
+
+    def send(self, step: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Current send of each lane, (lanes,), 0 where there is none, and whether there is one."""
+        steps = self.lanes.shape[1]
+        if self.apart:
+            return self.lanes[:, 0], step == 0
+        inside = jnp.clip(step, 0, steps - 1)[:, None]
+        send = jnp.take_along_axis(self.lanes, inside, axis=1)[:, 0]
+        exists = (send >= 0) & (step >= 0) & (step < steps)
+        return jnp.where(exists, send, 0), exists
+
+    def pick(self, array: jax.Array, send: jax.Array) -> jax.Array:
+        """`array` (sends, ...) at the send of each lane."""
+        return array if self.apart else array[send]
+
+    def put(
+        self, array: jax.Array, send: jax.Array, where: jax.Array, value: jax.Array
+    ) -> jax.Array:
+        """`array` (sends,) with `value` at the send of each lane, only `where`."""
+        if self.apart:
+            return jnp.where(where, value, array)
+        return put(array, send, where, value)
+
+
+def put(array: jax.Array, place: jax.Array, where: jax.Array, value: jax.Array) -> jax.Array:
+    """`array` with `value` at `place`, only `where`."""
+    place = jnp.where(where, place, array.shape[0])
+    return array.at[place].set(jnp.broadcast_to(value, place.shape), mode="drop")
 
 
 @pytree
@@ -89,23 +119,15 @@ class History:
     shift: jax.Array
 
 
-def send_of_lane(program: Program, step: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Current send of each lane, (lanes,), 0 where there is none, and whether there is one."""
-    steps = program.lanes.shape[1]
-    inside = jnp.clip(step, 0, steps - 1)[:, None]
-    send = jnp.take_along_axis(program.lanes, inside, axis=1)[:, 0]
-    exists = (send >= 0) & (step >= 0) & (step < steps)
-    return jnp.where(exists, send, 0), exists
-
-
 def _interval(residual: Any, step: jax.Array, k: jax.Array):
     """Interval k: each lane's send, the filling, who stays beyond it, who ends with it."""
     program, numbers, history = residual
-    send, exists = send_of_lane(program, step)
-    begun, ended = history.begun[send], history.ended[send]
+    send, exists = program.send(step)
+    begun, ended = program.pick(history.begun, send), program.pick(history.ended, send)
     active = exists & (begun <= k) & (ended > k)
-    incidence = Incidence(program.link[send], numbers.weight[send])
-    filling = fill(incidence, numbers.capacity, numbers.limit[send], active)
+    links, pick = numbers.capacity.size, program.pick
+    incidence = Incidence(pick(program.link, send), pick(numbers.weight, send), links)
+    filling = fill(incidence, numbers.capacity, pick(numbers.limit, send), active)
     ends = active & (ended == k + 1)
     until = jnp.where(ends, history.finish[send], history.time[k + 1])
     return send, incidence, filling, active & ~ends, ends, until - history.time[k]
@@ -195,8 +217,8 @@ def finish_adjoint(residual: Any, finish: jax.Array) -> Numbers:
 
     def advance(carry):
         k, step, since, left, finish, time, total = carry
-        before, had = send_of_lane(program, step - 1)
-        step = step - (had & (history.ended[before] == k + 1))
+        before, had = program.send(step - 1)
+        step = step - (had & (program.pick(history.ended, before) == k + 1))
         send, incidence, filling, stays, ends, seconds = _interval(residual, step, k)
         rate = jnp.where(stays, filling.rate, 0.0)
         then = time[k + 1] + jnp.sum(jnp.where(stays, since - rate * left, 0.0))
@@ -208,7 +230,7 @@ def finish_adjoint(residual: Any, finish: jax.Array) -> Numbers:
         left = jnp.where(ends, ended * _inverse(filling.rate, ends), jnp.where(stays, left, 0.0))
         since = jnp.where(ends, ended, rate * left)
         slower = jnp.where(stays | ends, -left * seconds, 0.0)
-        parts = rates_adjoint(incidence, filling, numbers.capacity.size, slower)
+        parts = rates_adjoint(incidence, filling, slower)
         fresh = (stays | ends) & (history.begun[send] == k)
         total = Numbers(
             total.weight.at[send].add(parts[2]),

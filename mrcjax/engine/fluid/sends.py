@@ -11,12 +11,14 @@ from mrcjax.engine.fluid.drain import drain
 from mrcjax.engine.fluid.layout import (
     Layout,
     bytes_of_links,
+    entry_weights,
     item_weights,
     lay_out,
     lay_out_unknown,
     path_latency,
     spread,
 )
+from mrcjax.engine.fluid.merging import merge_error
 from mrcjax.engine.fluid.replay import Numbers, Program
 from mrcjax.pytree import pytree
 
@@ -60,6 +62,7 @@ class SendTimes:
     link_bytes   (links,)  bytes carried, of the sends that arrive; a constant for differentiation
     events       () int32  times at which rates were computed afresh
     passes       () int32  of progressive filling, all events together
+    merge_error_s  ()      bound of the error of any time by `quantum_s`, see `merge_error`
     """
 
     left_s: jax.Array
@@ -67,6 +70,7 @@ class SendTimes:
     link_bytes: jax.Array
     events: jax.Array
     passes: jax.Array
+    merge_error_s: jax.Array
 
 
 def lay_out_sends(sends: Sends, links: int) -> Layout:
@@ -125,7 +129,8 @@ def _emulate(
 ) -> SendTimes:
     links = capacity.shape[0]
     item_weight = item_weights(sends.routes, sends.weights)
-    link, weight, limit = spread(layout, item_weight, capacity, item_weight.size)
+    entry_weight = entry_weights(layout, item_weight, item_weight.size)
+    link, weight, limit = spread(layout, entry_weight, capacity)
     per_link = jnp.broadcast_to(jnp.asarray(latency, capacity.dtype), (links,))
     wait = path_latency(sends.routes, sends.weights, per_link) + sends.extra_latency_s
     program = Program(
@@ -145,7 +150,8 @@ def _emulate(
         delay=sends.delay_s,
         lane_start=sends.lane_start_s,
     )
-    history = drain(program, numbers, jnp.asarray(quantum, capacity.dtype))
+    quantum = jnp.asarray(quantum, capacity.dtype)
+    history = drain(program, numbers, quantum)
     arrived = jnp.where(jnp.isfinite(history.finish), sends.size_bytes, 0.0)
     return SendTimes(
         left_s=history.finish - wait,
@@ -153,4 +159,5 @@ def _emulate(
         link_bytes=bytes_of_links(sends.routes, item_weight, arrived, links),
         events=history.events,
         passes=history.passes,
+        merge_error_s=merge_error(program, numbers, history, quantum),
     )
