@@ -21,6 +21,7 @@ from mrcjax.engine.sharing import rule_of_many
 from mrcjax.fluid import Written, fair, write_out
 from mrcjax.network.graph import GraphFabric
 from mrcjax.outcome import Binding, FlowTimes, Outcome, Tier
+from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError
 
 _jitted = {
@@ -63,7 +64,15 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             found = _recall(known, inputs, case.config, emulation)
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        return _outcome(case, found, written, wall_s)
+        outcome = _outcome(case, found, written, wall_s)
+        if written is not None:
+            return outcome
+
+        def again(config: Config) -> float:
+            return float(_compile(inputs, config, brief, emulate)(*inputs).time_s)
+
+        said = order_warning(case, outcome.time_s, outcome.schedule_bound_s, again)
+        return replace(outcome, warnings=(*outcome.warnings, *([said] if said else [])))
 
 
 def _inputs(case: Case, written: Written | None) -> tuple:
@@ -222,6 +231,7 @@ def _report(case: Case, found: SendTimes, written: Written) -> dict[str, Any]:
             "events": int(found.events),
             "passes": int(found.passes),
             "quantum_s": float(case.spec.engine.quantum),
+            "merge_error_s": float(found.merge_error_s),
         }
     }
     if case.flows is not None:

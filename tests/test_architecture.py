@@ -22,7 +22,7 @@ CHAIN = [
     {"collective"},
     {"engine"},
     {"case", "outcome"},
-    {"bound", "fluid", "training", "archive"},
+    {"bound", "fluid", "round_order", "training", "archive"},
     {"emulation", "report"},
     {"step"},
     {"comparison"},
