@@ -68,7 +68,7 @@ def build(spec: Spec) -> Case:
     wiring = network.build(spec.network)
     if wiring.network.by_table and spec.traffic is None:
         pairs = np.indices((spec.network.ranks,) * 2).reshape(2, -1)
-        network.refuse_unreachable(wiring, *pairs)
+        network.refuse_unroutable(wiring, *pairs)
     flows = None
     if spec.traffic is None:
         program = collective.build(

@@ -18,7 +18,7 @@ from mrcjax.network import (
 )
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
-from mrcjax.network.graph import refuse_unreachable
+from mrcjax.network.graph import refuse_unroutable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
@@ -46,7 +46,7 @@ __all__ = [
     "build",
     "clos_sizes",
     "dragonfly_sizes",
-    "refuse_unreachable",
+    "refuse_unroutable",
 ]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
