@@ -1,6 +1,6 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,12 +11,27 @@ from mrcjax.engine import paths, ports
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
+from mrcjax.engine.repeats import alike, rebased, repeated
 from mrcjax.network.links import Network
+from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
 
 
 DEFAULT = Config()
+
+
+@pytree
+class Moved:
+    """What moves from phase to phase.
+
+    clocks: of each set of links whose phases follow each other. finish (ranks,). link_bytes
+    (links + 1,).
+    """
+
+    clocks: dict[str, Any]
+    finish: jax.Array
+    link_bytes: jax.Array
 
 
 def emulate(
@@ -29,11 +44,47 @@ def emulate(
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
     dtype = params.capacity_bytes_per_s.dtype
-    link_bytes = jnp.zeros((network.num_links + 1,), dtype)
-    finish = params.late_s
-    clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
-    arrivals: list[jax.Array] = []
-    for phase, repeats in _runs_of_alike(schedule.phases):
+    links = jnp.zeros((network.num_links + 1,), dtype)
+    moved = Moved({}, params.late_s, links)
+    arrivals: list[jax.Array | None] = []
+    advance = partial(_advance, params, network, schedule, config)
+    for first, period, repeats in repeated(schedule.phases):
+        phases = schedule.phases[first : first + period]
+        moved = advance(phases, arrivals, moved)
+        if repeats == 1:
+            continue
+
+        phases = rebased(phases, first)
+
+        def again(carry, _, phases=phases, period=period):
+            moved, before = carry
+            now = list(before)
+            moved = advance(phases, now, moved)
+            return (moved, tuple(now[period:])), None
+
+        carry = (moved, tuple(arrivals[-period:]))
+        (moved, last), _ = jax.lax.scan(again, carry, length=repeats - 1)
+        arrivals += [None] * (period * (repeats - 2)) + list(last)
+    return Times(
+        time_s=latest(moved.finish),
+        finish_s=moved.finish,
+        link_bytes=jax.lax.stop_gradient(moved.link_bytes[:-1]),
+    )
+
+
+def _advance(
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    config: Config,
+    phases: tuple[Phase, ...],
+    arrivals: list,
+    moved: Moved,
+) -> Moved:
+    """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
+    clocks, finish, link_bytes = dict(moved.clocks), moved.finish, moved.link_bytes
+    dtype = link_bytes.dtype
+    for phase, repeats in _runs_of_alike(phases, len(arrivals)):
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
@@ -61,11 +112,7 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
-    return Times(
-        time_s=latest(finish),
-        finish_s=finish,
-        link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
-    )
+    return Moved(clocks, finish, link_bytes)
 
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
@@ -79,23 +126,20 @@ def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     return lanes, arrived, lanes.lane_free, sent
 
 
-def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:
+def _runs_of_alike(phases: tuple[Phase, ...], start: int) -> list[tuple[Phase, int]]:
     """Phases, with how many alike follow each other that each need the one before.
 
-    These share one piece of code: the two halves of most all-reduces are alike.
+    These share one piece of code: the two halves of most all-reduces are alike. start: number of
+    the first phase, as `after` counts.
     """
     runs: list[tuple[Phase, int]] = []
-    for index, phase in enumerate(phases):
+    for index, phase in enumerate(phases, start):
         follows = runs and phase.after == index - 1
-        if follows and _plain(phase) == _plain(runs[-1][0]):
+        if follows and alike(phase, runs[-1][0]):
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
             runs.append((phase, 1))
     return runs
-
-
-def _plain(phase: Phase) -> Phase:
-    return replace(phase, name="", after=-1)
 
 
 def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
@@ -105,7 +149,7 @@ def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
     return jnp.broadcast_to(latest(arrived), arrived.shape)
 
 
-def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Array:
+def _entry(phase: Phase, arrivals: list, ranks: int, dtype) -> jax.Array:
     """When the data of a phase's first sends is there, (lanes, ranks)."""
     shape = (phase.lanes, ranks)
     if phase.after < 0:
