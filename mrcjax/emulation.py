@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import jax
+import msgspec
 import numpy as np
 
+from mrcjax import aggregate
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
@@ -42,6 +44,8 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
     Raises:
         SpecError: for what cannot be built, and where a link that is down is needed.
     """
+    if spec.engine.aggregate:
+        return _run_aggregated(spec)
     with precision(spec.engine.precision):
         started = time.perf_counter()
         case = build(spec)
@@ -55,6 +59,23 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             times = _recall(known, inputs, case.config, emulation)
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
+        return _outcome(case, times, wall_s)
+
+
+def _run_aggregated(spec: Spec) -> Outcome:
+    """The same for an all-to-all by classes of alike flows."""
+    started = time.perf_counter()
+    aggregate.check(spec)
+    even = spec
+    if getattr(spec.network, "load_balancing", "") == "spray":
+        # so many flows spread over many paths load all cables alike, as one trunk
+        network = msgspec.structs.replace(spec.network, load_balancing="ideal", paths=256)
+        even = msgspec.structs.replace(spec, network=network)
+    with precision(spec.engine.precision):
+        case = replace(build(even), spec=spec)
+        built = time.perf_counter()
+        times = aggregate.times_of(case)
+        wall_s = {"build": built - started, "compile": 0.0, "run": time.perf_counter() - built}
         return _outcome(case, times, wall_s)
 
 
@@ -173,7 +194,7 @@ def _outcome(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
         collective=spec.collective.kind,
         algorithm=spec.collective.algorithm,
         size_bytes=float(spec.collective.size),
-        engine=spec.engine.kind,
+        engine="aggregate" if spec.engine.aggregate else spec.engine.kind,
         precision=spec.engine.precision,
         device=jax.devices()[0].device_kind,
         time_s=time_s,
@@ -220,6 +241,8 @@ def _bus_factor(spec: Spec) -> float:
 
 def _tiers(case: Case) -> tuple[Tier, ...]:
     """Every tier with the rule by which its links were shared in this run."""
+    if case.spec.engine.aggregate:
+        return tuple(Tier(t.name, t.first, t.count, aggregate.RULE) for t in case.network.tiers)
     rules: dict[str, set[str]] = {}
     for phase in case.schedule.phases:
         for name, rule in _phase_rules(case, phase).items():
@@ -276,6 +299,10 @@ def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple
     """What a reader must know about how far the numbers can be trusted."""
     said = list(case.spec.network.cautions)
     shared = [t for t in _tiers(case) if "share" in t.rule]
+    if case.spec.engine.aggregate:
+        if getattr(case.spec.network, "load_balancing", "") == "spray":
+            said.append("sprayed paths are taken to load all parallel cables alike")
+        return tuple(said)
     rounds = max((p.rounds for p in case.schedule.phases), default=0)
     for tier in shared:
         part = slice(tier.first, tier.first + tier.count)

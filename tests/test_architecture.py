@@ -22,7 +22,7 @@ CHAIN = [
     {"collective"},
     {"engine"},
     {"case", "outcome"},
-    {"bound", "training", "archive"},
+    {"aggregate", "bound", "training", "archive"},
     {"emulation", "report"},
     {"step"},
     {"comparison"},
