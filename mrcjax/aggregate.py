@@ -19,7 +19,7 @@ RULE = "max-min"
 
 def check(spec: Spec) -> None:
     """Refuse what classes of alike flows cannot show; raises SpecError."""
-    collective = spec.collective
+    collective = spec.the_collective
     ranks = spec.network.ranks
     for where, value, is_fit, remedy in (
         ("collective.kind", collective.kind, collective.kind == "all_to_all", "all_to_all"),
@@ -38,6 +38,7 @@ def check(spec: Spec) -> None:
             spec.network.reduction_rate is None,
             None,
         ),
+        ("engine.kind", spec.engine.kind, spec.engine.kind == "chunk", None),
         (
             "engine.switching",
             spec.engine.switching,
@@ -65,7 +66,7 @@ def times_of(case: Case) -> Times:
     if network.ranks == 1:
         return Times(jnp.zeros(()), jnp.zeros(1), jnp.zeros(network.num_links))
     quotient = all_to_all_classes(case.wiring, capacity, latency, _flows_of_port(case))
-    pair_bytes = float(case.spec.collective.size) / network.ranks
+    pair_bytes = case.size_bytes / network.ranks
     sizes = quotient.part * pair_bytes
     ends_s = drain(quotient, sizes) + quotient.latency_s
     at_site = np.zeros(int(quotient.sites.max()) + 1)
@@ -80,7 +81,7 @@ def times_of(case: Case) -> Times:
 
 def _flows_of_port(case: Case) -> np.ndarray | None:
     """Peers that a rank sends to over each port; None where every pair uses all of them."""
-    if case.spec.collective.stripe or case.network.relay is not None:
+    if case.spec.the_collective.stripe or case.network.relay is not None:
         return None
     lanes = case.schedule.phases[0].lanes
     lane = np.arange(case.network.ranks - 1) % lanes

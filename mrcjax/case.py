@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax import collective, network
-from mrcjax.collective import Program
+from mrcjax.collective import Program, Schedule, traffic
+from mrcjax.collective.traffic import Flows
 from mrcjax.engine import Config, Params
 from mrcjax.engine.arrival import MOST_SENDS
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order
@@ -18,13 +19,24 @@ from mrcjax.spec import LinkFault, Spec, SpecError
 
 @dataclass(frozen=True)
 class Case:
-    """Everything `emulate` needs, and the names and pieces behind it."""
+    """Everything `emulate` needs, and the names and pieces behind it.
+
+    With traffic in the place of a collective the schedule is empty and `flows` says what is sent.
+    """
 
     spec: Spec
     wiring: Wiring
     program: Program
     params: Params
     config: Config
+    flows: Flows | None = None
+
+    @property
+    def size_bytes(self) -> float:
+        """Bytes of a rank; of traffic, of all flows."""
+        if self.flows is not None:
+            return float(self.flows.size_bytes.sum())
+        return float(self.spec.the_collective.size)
 
     @property
     def network(self) -> network.Network:
@@ -50,7 +62,21 @@ def build(spec: Spec) -> Case:
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
     wiring = network.build(spec.network)
-    program = collective.build(spec.collective, wiring.network, spec.network.channels)
+    if wiring.network.by_table and spec.traffic is None:
+        pairs = np.indices((spec.network.ranks,) * 2).reshape(2, -1)
+        network.refuse_unreachable(wiring, *pairs)
+    flows = None
+    if spec.traffic is None:
+        hardware = collective.Hardware(
+            {"network": spec.network.port_rates, "node": spec.network.node_rates},
+            spec.network.in_network_levels,
+            spec.network.in_network_owner,
+        )
+        channels = spec.network.channels
+        program = collective.build(spec.the_collective, wiring.network, channels, hardware)
+    else:
+        program = Program(Schedule((), (), (), (), "traffic", spec.traffic.kind), ())
+        flows = traffic.build(spec.traffic, spec.network, wiring)
     capacity, latency = _with_faults(wiring, spec.faults.links)
     late = np.zeros(spec.network.ranks)
     for fault in spec.faults.late:
@@ -66,10 +92,13 @@ def build(spec: Spec) -> Case:
             reduction_bytes_per_s=None
             if reduction is None
             else jnp.asarray(float(reduction), dtype),
+            in_network_efficiency=jnp.asarray(spec.network.in_network_efficiency, dtype)
+            if any(phase.tree >= 0 for phase in program.schedule.phases)
+            else None,
         )
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
-    return Case(spec, wiring, program, params, config)
+    return Case(spec, wiring, program, params, config, flows)
 
 
 def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -28,6 +28,16 @@ class Tier:
 
 
 @dataclass(frozen=True)
+class FlowTimes:
+    """The flows of a run of traffic, (flows,) each: ranks, bytes, when they have arrived."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size_bytes: np.ndarray
+    finish_s: np.ndarray
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one run; every engine gives the same.
 
@@ -61,6 +71,8 @@ class Outcome:
     wall_s: dict[str, float]  # build, compile, run
     warnings: tuple[str, ...] = ()
     seeds: dict[str, int] = field(default_factory=dict)
+    fluid: dict[str, float] | None = None  # engine fluid: sends, events, passes, quantum and error
+    flows: FlowTimes | None = None  # traffic
 
     @property
     def bound_ratio(self) -> float:
@@ -82,8 +94,10 @@ class Outcome:
 
     def to_json(self) -> dict:
         """The object of `mrcjax run --json`."""
-        finish = self.finish_s
-        return {
+        more = {} if self.fluid is None else {"fluid": self.fluid}
+        if self.flows is not None:
+            more["flow_finish_s"] = self.flows.finish_s.tolist()
+        return more | {
             "schema": 1,
             "network": {"kind": self.kind, "ranks": self.ranks, "links": self.num_links},
             "collective": {
@@ -108,9 +122,9 @@ class Outcome:
             "algbw_bytes_per_s": self.algbw_bytes_per_s,
             "busbw_bytes_per_s": self.busbw_bytes_per_s,
             "finish_s": {
-                "min": float(np.min(finish)),
-                "median": float(np.median(finish)),
-                "max": float(np.max(finish)),
+                "min": float(np.min(self.finish_s)),
+                "median": float(np.median(self.finish_s)),
+                "max": float(np.max(self.finish_s)),
             },
             "rules": {tier.name: tier.rule for tier in self.tiers},
             "seeds": self.seeds,

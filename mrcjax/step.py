@@ -116,10 +116,10 @@ def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None
     """Return the spec whose collective is this bucket, in all data-parallel groups at once."""
     everyone = sent.group_size == spec.network.ranks
     collective = msgspec.structs.replace(
-        spec.collective,
+        spec.the_collective,
         kind=bucket.collective,
         size=Bytes(bucket.size_bytes),
-        algorithm=spec.collective.algorithm if algorithm is None else algorithm,
+        algorithm=spec.the_collective.algorithm if algorithm is None else algorithm,
         group_size=None if everyone else sent.group_size,
         group_stride=1 if everyone else sent.group_stride,
     )

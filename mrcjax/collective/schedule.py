@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrcjax.network.graph import GraphFabric
 from mrcjax.network.links import Network
+from mrcjax.network.reduction import Tree
 from mrcjax.pytree import pytree, static
 
 
@@ -56,6 +58,8 @@ class Phase:
     hops: int | None = None  # links of the longest way on a relayed network; None = not counted
     table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
     crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
+    tree: int = -1  # which entry of Schedule.trees reduces and multicasts; -1 = none
+    flow: str = ""  # what its switches do, see `engine.trees`
 
     @property
     def is_along_lines(self) -> bool:
@@ -100,7 +104,7 @@ class Schedule:
     """Phases in program order, and the index arrays some of them need.
 
     orders[j]: (lanes, ranks) int, rank at each position of a lane's ring. offsets[j]: (rounds,
-    lanes) int, mixed-radix offsets on direct wiring, 0 = idle.
+    lanes) int, mixed-radix offsets on direct wiring, 0 = idle. trees: switches that reduce.
     """
 
     orders: tuple[jax.Array, ...]
@@ -109,6 +113,7 @@ class Schedule:
     phases: tuple[Phase, ...] = static()
     kind: str = static()
     algorithm: str = static()
+    trees: tuple[Tree, ...] = ()
 
 
 def peers(
@@ -192,12 +197,18 @@ class Route:
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
     """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    if network.by_table:
+        assert isinstance(network.fabric, GraphFabric)
+        lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
+        return Route(*network.fabric.path(jnp.broadcast_to(src, dst.shape), dst, lane))
     return Route(_hops(network, phase, src, dst))
 
 
 def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tuple[jax.Array, ...]:
     none = network.no_link
     lane = jnp.arange(phase.lanes)[:, None]
+    if network.rails:
+        return _rail_hops(network, lane, src, dst)
     if network.relay is not None:
         hops = _relayed(network, phase, src, dst)
         hops = (*hops, jnp.full(dst.shape, none)) if network.node_size > 1 else hops
@@ -212,8 +223,9 @@ def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tup
     if network.node_size == 1:
         return hops
     same = src // network.node_size == dst // network.node_size
-    node_egress = network.tier("node egress").first + src
-    node_ingress = network.tier("node ingress").first + dst
+    plane = lane % network.node_ports * network.ranks
+    node_egress = network.tier("node egress").first + plane + src
+    node_ingress = network.tier("node ingress").first + plane + dst
     hops = [jnp.where(same, none, hop) for hop in hops]
     hops[0] = jnp.where(same, node_egress, hops[0])
     hops[-1] = jnp.where(same, node_ingress, hops[-1])
@@ -230,6 +242,56 @@ def _relayed(
     step = _columns(phase)[2] if phase.is_along_lines else None
     hops = relay.way(src, dst, port=port, step=step, most=phase.hops)
     return tuple(jnp.where(hop == own_none, network.no_link, hop) for hop in hops)
+
+
+def _rail_hops(
+    network: Network, lane: jax.Array, src: jax.Array, dst: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Hops of a send where rails are changed inside nodes; see `port_hops`.
+
+    It goes through the rank of the receiver's local index in the sender's node; where a partly
+    filled node has none, through the rank of the sender's local index in the receiver's node.
+    """
+    none, m = network.no_link, network.node_size
+    src, lane = jnp.broadcast_to(src, dst.shape), jnp.broadcast_to(lane, dst.shape)
+    plane = lane % network.node_ports * network.ranks
+    first = {
+        name: network.tier(name).first
+        for name in ("egress", "ingress", "node egress", "node ingress")
+    }
+    port = lane % network.ports * network.ranks
+    inside = src // m == dst // m
+    turns = ~inside & (src % m != dst % m)
+    via = src // m * m + dst % m
+    early = turns & (via < network.ranks)
+    leaves = jnp.where(early, via, src)  # who sends on the rail
+    late = turns & ~early
+    enters = jnp.where(late, dst // m * m + src % m, dst)  # who receives from it
+    rail = [
+        jnp.where(inside, none, hop)
+        for hop in network.fabric.inner(leaves, enters, lane % network.ports, lane)
+    ]
+    out, into = first["node egress"] + plane, first["node ingress"] + plane
+    hops = [
+        jnp.where(inside | early, out + src, first["egress"] + port + src),
+        jnp.where(early, into + via, none),
+        jnp.where(early, first["egress"] + port + via, none),
+        *rail,
+        jnp.where(inside, into + dst, first["ingress"] + port + enters),
+    ]
+    if network.ranks % m:
+        hops += [jnp.where(late, out + enters, none), jnp.where(late, into + dst, none)]
+    return tuple(hops)
+
+
+def port_hops(network: Network, num_hops: int) -> tuple[int, ...]:
+    """Which hops of a route are at ranks: the others are between switches."""
+    if network.relay is not None or network.by_table:
+        return tuple(range(num_hops))
+    if not network.rails:
+        return (0, num_hops - 1)
+    trailing = 3 if network.ranks % network.node_size else 1
+    return (0, 1, 2, *range(num_hops - trailing, num_hops))
 
 
 def _digitwise_sum(ranks: jax.Array, offset: jax.Array, reach: tuple[int, ...]) -> jax.Array:

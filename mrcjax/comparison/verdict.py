@@ -360,9 +360,9 @@ def _built(found: list[Results]) -> str:
 
 def _between(found: list[Results]) -> str:
     words = [
-        f"{r.row.spec.collective.between} on {r.row.name}"
+        f"{r.row.spec.the_collective.between} on {r.row.name}"
         for r in found
-        if r.row.spec.collective.algorithm == "hierarchical"
+        if r.row.spec.the_collective.algorithm == "hierarchical"
     ]
     return ", ".join(words)
 

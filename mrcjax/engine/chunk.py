@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
-from mrcjax.engine import paths, ports
+from mrcjax.engine import paths, ports, trees
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
@@ -89,7 +89,7 @@ def _advance(
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        where = phase.domain if bound_to_ports(phase, network) else "paths"
+        where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
 
         def once(carry, _, phase=phase):
@@ -118,12 +118,21 @@ def _advance(
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
     inputs = (params, network, schedule, config, phase)
+    if phase.tree >= 0:
+        return trees.run_phase(*inputs, clocks, entry)
     if bound_to_ports(phase, network):
         here, fabric_free = clocks
         here, fabric_free, arrived, sent = ports.run_phase(*inputs, here, fabric_free, entry)
         return (here, fabric_free), arrived, here.lane_free, sent
     lanes, arrived, sent = paths.run_phase(*inputs, clocks, entry)
     return lanes, arrived, lanes.lane_free, sent
+
+
+def _links_of(phase: Phase, network: Network) -> str:
+    """Name the set of clocks of a phase."""
+    if phase.tree >= 0:
+        return "trees"
+    return phase.domain if bound_to_ports(phase, network) else "paths"
 
 
 def _runs_of_alike(phases: tuple[Phase, ...], start: int) -> list[tuple[Phase, int]]:
@@ -161,11 +170,13 @@ def _entry(phase: Phase, arrivals: list, ranks: int, dtype) -> jax.Array:
 def _new_clocks(phase: Phase, network: Network, late_s: jax.Array) -> Any:
     """Clocks before the first phase: links free, lanes when their rank joins."""
     links = jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER)
+    if phase.tree >= 0:
+        return links
     if not bound_to_ports(phase, network):
         shape = (phase.lanes, network.ranks)
         reducers = jnp.zeros(shape, late_s.dtype)
         return paths.Lanes(jnp.broadcast_to(late_s, shape), links, reducers)
-    num = 1 if phase.domain == "node" else network.ports
+    num = network.node_ports if phase.domain == "node" else network.ports
     shape = (-(-phase.lanes // num) * num, network.ranks)
     idle = jnp.zeros((num, network.ranks), late_s.dtype)
     reducers = jnp.zeros(shape, late_s.dtype)

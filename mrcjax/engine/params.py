@@ -16,9 +16,13 @@ class Params:
     late_s                (ranks,)                   when each rank joins
     chunk_bytes           tuple of (lanes, ranks)    chunk of each (lane, owner); (lanes, 1) where
                                                      all ranks' are equal; for a table schedule
-                                                     (rounds, lanes, ranks), bytes of each send
+                                                     (rounds, lanes, ranks), bytes of each send;
+                                                     for switches that reduce a pair of
+                                                     (pieces, lanes, ranks or 1), see `engine.trees`
     endpoint_latency_s    ()                         software and NIC, once per message
     reduction_bytes_per_s () or None                 rate of a lane's reducer; None = infinite
+    in_network_efficiency () or None                 share of a link's capacity reached while
+                                                     switches reduce; None = all
     """
 
     capacity_bytes_per_s: jax.Array
@@ -27,6 +31,7 @@ class Params:
     chunk_bytes: tuple[jax.Array, ...]
     endpoint_latency_s: jax.Array
     reduction_bytes_per_s: jax.Array | None = None
+    in_network_efficiency: jax.Array | None = None
 
 
 @dataclass(frozen=True)

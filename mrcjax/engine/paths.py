@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, port_hops, route
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
@@ -135,10 +135,11 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
         return (tail if plan.store_and_forward else head, tail, free, total + work), left
 
     moving = (head, tail, free, link_bytes)
-    last, relayed = len(links) - 1, network.relay is not None
-    is_loop = relayed and network.node_size == 1 and last >= MOST_UNROLLED
+    at_ranks = port_hops(network, len(links))
+    relayed = network.relay is not None and network.node_size == 1
+    is_loop = relayed and len(links) > MOST_UNROLLED
     for hop, link in enumerate(links[:1] if is_loop else links):
-        rule = plan.ports_rule if relayed or hop in (0, last) else plan.inner_rule
+        rule = plan.ports_rule if hop in at_ranks else plan.inner_rule
         moving, left = cross(rule, moving, link)
         if hop == 0:
             lane_free = jnp.where(active, left, lane_free)

@@ -31,10 +31,11 @@ class Plan:
 
 def bound_to_ports(phase: Phase, network: Network) -> bool:
     """Whether every lane keeps to its own port and every send to one kind of link."""
-    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
-    num_ports = 1 if phase.domain == "node" else network.ports
+    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0 and phase.tree < 0
+    num_ports = network.node_ports if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    at_ports = phase.domain == "node" or (phase.domain == "network" and network.relay is None)
+    is_switched = network.relay is None and not network.by_table
+    at_ports = phase.domain == "node" or (phase.domain == "network" and is_switched)
     return plain and few and at_ports
 
 

@@ -3,22 +3,49 @@
 from collections.abc import Callable
 from typing import Any
 
-from mrcjax.network import clos, dragonfly, flat_rails, torus
+from mrcjax.network import (
+    clos,
+    dragonfly,
+    flat_rails,
+    graph,
+    hyperx,
+    jellyfish,
+    node_rails,
+    nvl,
+    slim_fly,
+    torus,
+)
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
+from mrcjax.network.graph import refuse_unreachable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
+    Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
+    Graph,
+    HyperX,
+    Jellyfish,
     Mesh,
     MrcPlanes,
+    Nvl,
+    RailOnly,
+    SlimFly,
     SpecError,
     Torus,
 )
 
-__all__ = ["LinkTier", "Network", "Wiring", "build", "clos_sizes", "dragonfly_sizes"]
+__all__ = [
+    "LinkTier",
+    "Network",
+    "Wiring",
+    "build",
+    "clos_sizes",
+    "dragonfly_sizes",
+    "refuse_unreachable",
+]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
 
@@ -29,6 +56,13 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dragonfly: dragonfly.build,
     Torus: torus.build,
     Mesh: torus.build,
+    Dgx: node_rails.build,
+    RailOnly: node_rails.build,
+    Nvl: nvl.build,
+    Graph: graph.build,
+    SlimFly: slim_fly.build,
+    HyperX: hyperx.build,
+    Jellyfish: jellyfish.build,
 }
 
 

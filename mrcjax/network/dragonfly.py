@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network import sizes
-from mrcjax.network.cuts import Cut, at_links
+from mrcjax.network.cuts import Cut, at_links, splits_a_node
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.ports import positions, switched
 from mrcjax.network.route import choose, mix, pair_hash
@@ -225,8 +225,7 @@ def _cuts(wiring: Wiring) -> list[Cut]:
     assert isinstance(fabric, DragonflyFabric)
     s = fabric.sizes
     part = np.asarray(fabric.router_of_rank) // s.routers
-    node = part.reshape(-1, network.node_size)
-    if s.groups == 1 or (node != node[:, :1]).any():
+    if s.groups == 1 or splits_a_node(part, network.node_size):
         return []
     tier = network.tier("global")
     per_group = tier.count // s.groups

@@ -115,7 +115,7 @@ class Network:
     """Where every link is and which links a send crosses: indices only, no rates.
 
     Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
-    "ingress" likewise. `fabric` gives the links in between.
+    "ingress" likewise; "node egress" has plane * ranks + rank. `fabric` gives the links in between.
     """
 
     fabric: Fabric
@@ -124,6 +124,10 @@ class Network:
     ports: int = static()  # network ports of a rank
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
+    node_ports: int = static(default=1)  # planes inside a node, one port of a rank on each
+    rails: str = static(default="")  # sends change rails inside nodes, switches join them: "joined"
+    # or keep them "apart"; "": sends take whatever way the fabric gives
+    by_table: bool = static(default=False)  # the fabric gives whole routes, ranks have no ports
 
     @property
     def num_links(self) -> int:
@@ -167,6 +171,11 @@ class Wiring:
     local_names: dict[str, Callable[[int], str]]
     num_cables: int
     fabric_cuts: Callable[["Wiring"], Sequence[Cut]]
+
+    @property
+    def num_physical_links(self) -> int:
+        """Directed links there are: two per cable, on a graph one per direction that is wired."""
+        return self.network.num_links if self.network.by_table else 2 * self.num_cables
 
     def link_name(self, link: int) -> str:
         """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""

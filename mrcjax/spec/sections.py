@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, Grid
+from mrcjax.spec.network import AnyNetwork, Graph, Grid
+from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
 
@@ -22,7 +23,8 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical", "rings"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "rings", "in_network"],
+        doc("How it is done.", "direct"),
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -44,7 +46,18 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Count, ...] | None,
         doc("Ranks along each dimension, inner to outer (hierarchical only).", [2, 8]),
     ] = None
-    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical and in_network).", 8)] = 1
+    split: Annotated[
+        Literal["equal", "proportional"],
+        doc("How a piece is cut over lanes: equally, or by the rates of their ports.", "equal"),
+    ] = "equal"
+
+    @property
+    def outermost(self) -> str:
+        """The algorithm between nodes, or in the outermost dimension."""
+        if self.algorithm != "hierarchical":
+            return self.algorithm
+        return self.between if isinstance(self.between, str) else self.between[-1]
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -60,6 +73,14 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.stripe",
                 value=self.stripe,
                 remedy='use algorithm = "direct" or leave stripe out',
+            )
+        whole = self.algorithm == "direct" and not self.stripe
+        if self.split != "equal" and whole:
+            raise SpecError(
+                'has no effect with collective.algorithm = "direct", whose shards go whole',
+                where="collective.split",
+                value=self.split,
+                remedy="set stripe = true, or leave split out",
             )
         if self.element_bytes is not None and self.size % self.element_bytes:
             raise SpecError(
@@ -84,7 +105,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 ("dimensions", self.dimensions, None),
                 ("chunks", self.chunks, 1),
             ):
-                if value != usual:
+                if value != usual and (key, self.algorithm) != ("chunks", "in_network"):
                     raise SpecError(
                         f'has no effect with collective.algorithm = "{self.algorithm}"',
                         where=f"collective.{key}",
@@ -112,7 +133,7 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which engine emulates, and how exactly."""
 
-    kind: Annotated[Literal["chunk"], doc("Engine.", "chunk")] = "chunk"
+    kind: Annotated[Literal["chunk", "fluid"], doc("Engine.", "chunk")] = "chunk"
     switching: Annotated[
         Literal["cut_through", "store_and_forward"],
         doc("Whether a switch forwards a chunk before all of it is in.", "cut_through"),
@@ -133,6 +154,26 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (
         "float64"
     )
+    quantum: Annotated[
+        Seconds, doc("Events closer than this are taken as one (fluid only).", "1 us")
+    ] = default(no_time)
+
+    def __post_init__(self):
+        given = (
+            ("switching", self.switching, "cut_through"),
+            ("order", self.order, "auto"),
+            ("fast_forward", self.fast_forward, True),
+        )
+        if self.kind == "chunk":
+            given = (("quantum", self.quantum, 0),)
+        for key, value, usual in given:
+            if value != usual:
+                raise SpecError(
+                    f'has no meaning with engine.kind = "{self.kind}"',
+                    where=f"engine.{key}",
+                    value=value,
+                    remedy=f"leave {key} out, or use the other engine",
+                )
 
 
 class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -189,13 +230,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole run as the TOML file gives it."""
 
     network: AnyNetwork
-    collective: Collective
+    collective: Collective | None = None
+    traffic: Traffic | None = None
     engine: EngineSpec = default(EngineSpec)
     faults: FaultsSpec = default(FaultsSpec)
     training: TrainingSpec | None = None
     output: OutputSpec = default(OutputSpec)
 
     def __post_init__(self):
+        self._check_work()
+        self._check_engine()
         self._check_groups()
         ranks = self.network.ranks
         for i, late in enumerate(self.faults.late):
@@ -209,9 +253,59 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.training is not None:
             self.training.check_ranks(ranks)
 
+    @property
+    def the_collective(self) -> Collective:
+        """The collective; SpecError where the spec has traffic in its place."""
+        if self.collective is None:
+            raise SpecError(
+                "section [collective] is missing", remedy="what is asked needs a collective"
+            )
+        return self.collective
+
+    def _check_work(self):
+        if self.collective is None and self.traffic is None:
+            raise SpecError(
+                "section [collective] is missing",
+                remedy="add it, or [traffic] for flows that are no collective; "
+                "`mrcjax spec --example flat_rails` prints one to start from",
+            )
+        if self.traffic is None:
+            return
+        for section in ("collective", "training"):
+            if getattr(self, section) is not None:
+                raise SpecError(
+                    f"section [traffic] does not go with [{section}]", remedy="keep one of the two"
+                )
+        if self.engine.kind != "fluid":
+            raise SpecError(
+                "does not emulate [traffic]",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "fluid"',
+            )
+        self.traffic.check_ranks(self.network.ranks)
+
+    def _check_engine(self):
+        if self.engine.kind == "fluid" and self.network.reduction_rate is not None:
+            raise SpecError(
+                'has no meaning with engine.kind = "fluid"',
+                where="network.reduction_rate",
+                value=self.network.reduction_rate,
+                remedy='leave it out, or use engine.kind = "chunk"',
+            )
+        if self.engine.order == "arrival" and isinstance(self.network, Graph):
+            raise SpecError(
+                "has no effect on a graph",
+                where="engine.order",
+                value=self.engine.order,
+                remedy='use order = "auto", or engine.kind = "fluid"',
+            )
+
     def _check_groups(self):
+        if self.collective is None:
+            return
         ranks, collective = self.network.ranks, self.collective
-        self._check_dimensions()
+        self._check_dimensions(collective)
         has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
         is_flat = self.network.node_size == 1 and not has_dimensions
         if collective.algorithm == "hierarchical" and is_flat:
@@ -222,6 +316,23 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
                 "name collective.dimensions, "
                 'or use algorithm = "direct"',
+            )
+        in_nodes = collective.algorithm == "hierarchical" and collective.dimensions is None
+        if in_nodes and ranks % self.network.node_size:
+            raise SpecError(
+                f"needs full nodes, and network.ranks = {ranks} leaves one of "
+                f"{self.network.node_size} partly filled",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy=f"use {self.network.nodes * self.network.node_size} ranks, "
+                'or algorithm = "ring" or "direct"',
+            )
+        if collective.algorithm == "in_network" and not self.network.in_network_levels:
+            raise SpecError(
+                "needs switches that reduce, and network.in_network is false",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy='set network.in_network = true, or use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:
             return
@@ -235,8 +346,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 remedy="leave group_size out for one group of all ranks",
             )
 
-    def _check_dimensions(self):
-        collective = self.collective
+    def _check_dimensions(self, collective: Collective):
         if collective.dimensions is None:
             if isinstance(collective.between, tuple) and not isinstance(self.network, Grid):
                 raise SpecError(
