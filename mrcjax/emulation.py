@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
+from mrcjax import aggregate
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
@@ -50,6 +52,8 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
     Raises:
         SpecError: for what cannot be built, and where a link that is down is needed.
     """
+    if spec.engine.aggregate:
+        return _run_aggregated(spec)
     with precision(spec.engine.precision):
         started = time.perf_counter()
         case = build(spec)
@@ -99,6 +103,23 @@ def _inputs(case: Case, written: Written | None) -> tuple:
     return written.sends, layout, params.capacity_bytes_per_s, params.latency_s, quantum
 
 
+def _run_aggregated(spec: Spec) -> Outcome:
+    """The same for an all-to-all by classes of alike flows."""
+    started = time.perf_counter()
+    aggregate.check(spec)
+    even = spec
+    if getattr(spec.network, "load_balancing", "") == "spray":
+        # so many flows spread over many paths load all cables alike, as one trunk
+        network = msgspec.structs.replace(spec.network, load_balancing="ideal", paths=256)
+        even = msgspec.structs.replace(spec, network=network)
+    with precision(spec.engine.precision):
+        case = replace(build(even), spec=spec)
+        built = time.perf_counter()
+        times = aggregate.times_of(case)
+        wall_s = {"build": built - started, "compile": 0.0, "run": time.perf_counter() - built}
+        return _outcome(case, times, None, wall_s)
+
+
 def _plain(case: Case) -> Schedule:
     """The schedule without what makes no difference to its times, so that more runs share code.
 
@@ -106,13 +127,19 @@ def _plain(case: Case) -> Schedule:
     whether it is reduced.
     """
     equal = all(chunks.shape[-1] == 1 for chunks in case.params.chunk_bytes)
+    sizes = _first_alike(case.params.chunk_bytes)
+    phases = [replace(phase, sizes=sizes[phase.sizes]) for phase in case.schedule.phases]
     if not equal or case.params.reduction_bytes_per_s is not None:
-        return case.schedule
-    phases = [
-        replace(phase, name="sends", owner=(0, 0, False), reduces=False)
-        for phase in case.schedule.phases
-    ]
+        return replace(case.schedule, phases=tuple(phases))
+    phases = [replace(p, name="sends", owner=(0, 0, False), reduces=False) for p in phases]
     return replace(case.schedule, phases=tuple(_joined(phases)), kind="", algorithm="")
+
+
+def _first_alike(arrays: tuple[jax.Array, ...]) -> list[int]:
+    """Number of the first array that is equal to each."""
+    first: dict[tuple, int] = {}
+    values = [np.asarray(array) for array in arrays]
+    return [first.setdefault((x.shape, x.tobytes()), number) for number, x in enumerate(values)]
 
 
 def _joined(phases: list[Phase]) -> list[Phase]:
@@ -215,7 +242,7 @@ def _outcome(
         collective=case.schedule.kind,
         algorithm=case.schedule.algorithm,
         size_bytes=case.size_bytes,
-        engine=spec.engine.kind,
+        engine="aggregate" if spec.engine.aggregate else spec.engine.kind,
         precision=spec.engine.precision,
         device=jax.devices()[0].device_kind,
         time_s=time_s,
@@ -301,6 +328,8 @@ def _bus_factor(case: Case) -> float:
 
 def _tiers(case: Case, link_bytes: np.ndarray) -> tuple[Tier, ...]:
     """Every tier with the rule by which its links were shared in this run."""
+    if case.spec.engine.aggregate:
+        return tuple(Tier(t.name, t.first, t.count, aggregate.RULE) for t in case.network.tiers)
     rules: dict[str, set[str]] = {}
     if case.spec.engine.kind == "fluid":
         used = {t.name for t in case.network.tiers if link_bytes[t.first :][: t.count].any()}
@@ -390,6 +419,10 @@ def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple
     """What a reader must know about how far the numbers can be trusted."""
     said = list(case.spec.network.cautions)
     shared = [t for t in _tiers(case, link_bytes) if "share" in t.rule]
+    if case.spec.engine.aggregate:
+        if getattr(case.spec.network, "load_balancing", "") == "spray":
+            said.append("sprayed paths are taken to load all parallel cables alike")
+        return tuple(said)
     rounds = max((p.rounds for p in case.schedule.phases), default=0)
     for tier in shared:
         part = slice(tier.first, tier.first + tier.count)

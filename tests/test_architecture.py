@@ -23,7 +23,7 @@ CHAIN = [
     {"engine"},
     {"faults"},
     {"case", "outcome"},
-    {"bound", "fluid", "round_order", "training", "archive", "scenarios"},
+    {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
     {"step"},
     {"comparison"},

@@ -81,6 +81,42 @@ def test_latency_counts_links_on_the_way_and_late_ranks():
     assert found["latency"] == pytest.approx(3e-3 + 4e-6, rel=1e-12)
 
 
+GRID = 'kind = "torus"\nlink_rate = "100 GB/s"\nlatency = "1 us"\n'
+A2A = 'kind = "all_to_all"\nsize = "1 GB"'
+
+
+def test_all_to_all_on_a_torus():
+    # Halves: S d / (8 b). Hop volume: S (d0 + d1 + d2) / 4 / (6 b).
+    found = bounds_of(GRID + "dims = [4, 4, 8]", A2A)
+    assert found["halves of dimension 2 (all)"] == pytest.approx(8 / 800, rel=1e-12)
+    assert found["halves of dimension 0 (slowest)"] == pytest.approx(4 / 800, rel=1e-12)
+    assert found["hop volume"] == pytest.approx(4 / 600, rel=1e-12)
+    assert found["latency"] == pytest.approx(8e-6, rel=1e-12)
+    large = bounds_of(GRID + "dims = [16, 32, 32]", A2A)
+    assert large["halves of dimension 1 (all)"] == pytest.approx(40e-3, rel=1e-12)
+    assert large["ports (all)"] == pytest.approx(1 / 600, rel=1e-3)
+    assert large["hop volume"] == pytest.approx(20 / 600, rel=1e-12)
+
+
+def test_hop_volume_off_the_torus():
+    # A line of three: 8 links' worth for 3 x 3 pairs, 4 links. Wires: (2/3 + 3/4) hops, 5 ports.
+    line = bounds_of(GRID.replace("torus", "mesh") + "dims = [3]", A2A)
+    assert line["hop volume"] == pytest.approx(8 / 3 / 400, rel=1e-12)
+    wires = 'kind = "flat_rails"\nranks = 12\nreach = [3, 4]\nrail_rate = "100 GB/s"\n'
+    assert bounds_of(wires, A2A)["hop volume"] == pytest.approx(17 / 12 / 500, rel=1e-12)
+    nodes = wires + 'node_size = 3\nnode_rate = "1 GB/s"\n'
+    assert "hop volume" not in bounds_of(nodes, A2A)
+    assert "hop volume" not in bounds_of(wires, AR)
+
+
+def test_slabs_of_a_torus_bind_a_slow_dimension():
+    # 4 slabs of 2 ranks: 2 (4 - 1) S between them over 16 links of 10 GB/s.
+    slow = 'kind = "torus"\ndims = [2, 4]\nlink_rate = ["100 GB/s", "10 GB/s"]\n'
+    found = bounds_of(slow, AR)
+    assert found["slabs of dimension 1 (all)"] == pytest.approx(6 / 160, rel=1e-12)
+    assert max(found, key=lambda name: found[name]) == "slabs of dimension 1 (all)"
+
+
 def test_one_rank_needs_nothing():
     found = bounds_of('kind = "flat_rails"\nranks = 1\nrails = 2\nrail_rate = "50 GB/s"', AR)
     assert found == {"late": 0.0}
@@ -123,10 +159,21 @@ SHAPES = {
         'kind="flat_rails"\nranks=12\nrails=1\nrail_rate="{r} Gbit/s"\nnode_size=4\n'
         'node_rate="{q} GB/s"\n', 'algorithm="ring"\n',
     ),
+    "torus": ('kind="torus"\ndims=[3,4]\nlink_rate="{r} Gbit/s"\n', ""),
+    "mesh": ('kind="mesh"\ndims=[2,5]\nlink_rate=["{r} Gbit/s","{q} Gbit/s"]\n', ""),
+    "torus rings": ('kind="torus"\ndims=[2,3]\nlink_rate="{r} Gbit/s"\n', 'algorithm="rings"\n'),
+    "dimensions": (
+        'kind="flat_rails"\nranks=12\nrails=2\nrail_rate="{r} Gbit/s"\n',
+        'algorithm="hierarchical"\ndimensions=[3,4]\nbetween=["ring","direct"]\nchunks=2\n',
+    ),
     "groups": ('kind="flat_rails"\nranks=12\nrails=2\nrail_rate="{r} Gbit/s"\n',
                "group_size=4\ngroup_stride=3\n"),
 }  # fmt: skip
-KINDS = {"ring": ["all_reduce", "reduce_scatter", "all_gather"], "hierarchical": ["all_reduce"]}
+KINDS = {
+    "rings": ["all_reduce"],
+    "ring": ["all_reduce", "reduce_scatter", "all_gather"],
+    "hierarchical": ["all_reduce"],
+}
 
 
 @st.composite

@@ -1,6 +1,7 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,12 +13,27 @@ from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
+from mrcjax.engine.repeats import alike, rebased, repeated
 from mrcjax.network.links import Network
+from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
-
+SHARED = "links"  # of the clocks: when links are free that all phases on the general path share
 
 DEFAULT = Config()
+
+
+@pytree
+class Moved:
+    """What moves from phase to phase.
+
+    clocks: of each set of links whose phases follow each other. finish (ranks,). link_bytes
+    (links + 1,).
+    """
+
+    clocks: dict[str, Any]
+    finish: jax.Array
+    link_bytes: jax.Array
 
 
 def emulate(
@@ -31,14 +47,52 @@ def emulate(
     """
     params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
-    link_bytes = jnp.zeros((network.num_links + 1,), dtype)
-    finish = params.late_s
-    clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
-    links_free = None  # of links that phases on the general path share
-    arrivals: list[jax.Array] = []
-    runs = _runs_of_alike(schedule.phases) if params.jitter is None else None
-    for number, (phase, repeats) in enumerate(runs or [(p, 1) for p in schedule.phases]):
-        here_params = replace(params, jitter=of_phase(params.jitter, number))
+    links = jnp.zeros((network.num_links + 1,), dtype)
+    moved = Moved({}, params.late_s, links)
+    arrivals: list[jax.Array | None] = []
+    advance = partial(_advance, params, network, schedule, config)
+    runs = repeated(schedule.phases)
+    if params.jitter is not None:  # every phase has delays of its own
+        runs = [(number, 1, 1) for number in range(len(schedule.phases))]
+    for first, period, repeats in runs:
+        phases = schedule.phases[first : first + period]
+        moved = advance(phases, arrivals, moved)
+        if repeats == 1:
+            continue
+
+        phases = rebased(phases, first)
+
+        def again(carry, _, phases=phases, period=period):
+            moved, before = carry
+            now = list(before)
+            moved = advance(phases, now, moved)
+            return (moved, tuple(now[period:])), None
+
+        carry = (moved, tuple(arrivals[-period:]))
+        (moved, last), _ = jax.lax.scan(again, carry, length=repeats - 1)
+        arrivals += [None] * (period * (repeats - 2)) + list(last)
+    return Times(
+        time_s=latest(moved.finish),
+        finish_s=moved.finish,
+        link_bytes=jax.lax.stop_gradient(moved.link_bytes[:-1]),
+    )
+
+
+def _advance(
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    config: Config,
+    phases: tuple[Phase, ...],
+    arrivals: list,
+    moved: Moved,
+) -> Moved:
+    """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
+    clocks, finish, link_bytes = dict(moved.clocks), moved.finish, moved.link_bytes
+    dtype = link_bytes.dtype
+    runs = _runs_of_alike(phases, len(arrivals))
+    for phase, repeats in runs if params.jitter is None else [(p, 1) for p in phases]:
+        here_params = replace(params, jitter=of_phase(params.jitter, len(arrivals)))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
@@ -46,8 +100,8 @@ def emulate(
         is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
         where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
-        if not is_bound and links_free is not None:
-            start = replace(start, link_free=links_free)
+        if not is_bound and SHARED in clocks:
+            start = replace(start, link_free=clocks[SHARED])
 
         def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
@@ -69,12 +123,9 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
-        links_free = links_free if is_bound else clocks[where].link_free
-    return Times(
-        time_s=latest(finish),
-        finish_s=finish,
-        link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
-    )
+        if not is_bound:
+            clocks[SHARED] = clocks[where].link_free
+    return Moved(clocks, finish, link_bytes)
 
 
 def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
@@ -111,23 +162,20 @@ def _links_of(phase: Phase, network: Network) -> str:
     return phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
 
 
-def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:
+def _runs_of_alike(phases: tuple[Phase, ...], start: int) -> list[tuple[Phase, int]]:
     """Phases, with how many alike follow each other that each need the one before.
 
-    These share one piece of code: the two halves of most all-reduces are alike.
+    These share one piece of code: the two halves of most all-reduces are alike. start: number of
+    the first phase, as `after` counts.
     """
     runs: list[tuple[Phase, int]] = []
-    for index, phase in enumerate(phases):
+    for index, phase in enumerate(phases, start):
         follows = runs and phase.after == index - 1
-        if follows and _plain(phase) == _plain(runs[-1][0]):
+        if follows and alike(phase, runs[-1][0]):
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
             runs.append((phase, 1))
     return runs
-
-
-def _plain(phase: Phase) -> Phase:
-    return replace(phase, name="", after=-1)
 
 
 def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
@@ -137,7 +185,7 @@ def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
     return jnp.broadcast_to(latest(arrived), arrived.shape)
 
 
-def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Array:
+def _entry(phase: Phase, arrivals: list, ranks: int, dtype) -> jax.Array:
     """When the data of a phase's first sends is there, (lanes, ranks)."""
     shape = (phase.lanes, ranks)
     if phase.after < 0:

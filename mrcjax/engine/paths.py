@@ -18,7 +18,7 @@ from mrcjax.engine.lossy import repeated
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.plan import inner_rule, outer_rule
-from mrcjax.engine.sharing import queue, share
+from mrcjax.engine.sharing import queue, share, single
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -204,6 +204,8 @@ def _hop(rule: str, sends: tuple, link, free, operands: Operands):
     if several or rule == "share":
         parts = shares.reshape(shares.shape[0], -1) if several and shares is not None else None
         head, tail, free, work = share(*flat, *numbers, parts=parts)
+    elif rule == "single":
+        head, tail, free, work = single(*flat, *numbers)
     else:
         head, tail, free, work = queue(*flat, rank, *numbers)
     head, tail = head.reshape(shape), tail.reshape(shape)

@@ -48,11 +48,21 @@ def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     return rule_of_many(phase.lanes * network.ranks, config.order)
 
 
+def _has_links_alone(network: Network, phase: Phase) -> bool:
+    """Whether the lanes of a phase are bound to ports of their own, to the next rank of a line."""
+    lines = [line for line in phase.lines if line.size > 1]
+    # where some ranks lack a port, as on a mesh, two ranks may have one link for both steps
+    complete = network.num_links == network.ports * network.ranks
+    return phase.is_along_lines and phase.hops == 1 and complete and len({*lines}) == len(lines)
+
+
 def outer_rule(network: Network, phase: Phase, config: Config) -> str:
     """How chunks share the first and last links of a phase on the general path.
 
     On a relayed network all links are such; what takes several ways at once is shared.
     """
+    if _has_links_alone(network, phase):
+        return "single"
     relay, is_inside = network.relay, phase.domain == "node"
     if relay is not None and relay.splits and not is_inside and not phase.is_along_lines:
         return "share"

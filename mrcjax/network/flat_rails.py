@@ -104,6 +104,16 @@ class DirectWiring(Crossbar):
         """See `Relay.deal`; the port is the first hop."""
         return direct_offsets(self.reach)
 
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Relay.loads`."""
+        rest, first, ports, hops = np.arange(1, self.ranks), 0, [], []
+        for size in self.reach:
+            rest, digit = np.divmod(rest, size)
+            ports.append(np.maximum(first + digit - 1, 0))
+            hops.append((digit > 0).astype(float))
+            first += size - 1
+        return np.stack(ports, axis=1), np.stack(hops, axis=1)
+
     def ring_order(self) -> np.ndarray:
         """See `Relay.ring_order`."""
         return gray_order(self.reach)

@@ -94,6 +94,13 @@ class Relay(Fabric, Protocol):
         """
         ...
 
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ports that a send by each offset from 1 on passes, and how many links of each port.
+
+        (offsets, k) int and float, the same from every rank. Raises SpecError where ranks differ.
+        """
+        ...
+
     def ring_order(self) -> np.ndarray:
         """Ranks in an order whose neighbours are joined directly where that can be, (ranks,)."""
         ...

@@ -12,7 +12,7 @@ from mrcjax.network.flat_rails import Crossbar, gray_order
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.ports import finish
 from mrcjax.pytree import pytree, static
-from mrcjax.spec import Mesh, Torus
+from mrcjax.spec import Mesh, SpecError, Torus
 
 WORDS = ("up", "down")
 MOST_UNROLLED = 6  # hops that are written out; a loop over more compiles faster
@@ -164,6 +164,26 @@ class GridFabric(Crossbar):
 
     def _grid(self) -> list[tuple[int, int]]:
         return list(zip(self.strides, self.dims, strict=True))
+
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Relay.loads`; ranks differ at the edge of a mesh, and in SimGrid's rule of ties."""
+        spans = [(d, *grid) for d, grid in enumerate(self._grid()) if grid[1] > 1]
+        uneven = self.ties == "up" and any(size % 2 == 0 for _, _, size in spans)
+        if uneven or not all(self.wraps[d] for d, _, _ in spans):
+            raise SpecError(
+                "needs a network that looks the same from every rank",
+                where="engine.aggregate",
+                value=True,
+                remedy='use a torus with all dimensions wrapped and ties = "split", '
+                "or leave aggregate out",
+            )
+        offset, hops = np.arange(1, self.ranks), []
+        for _, stride, size in spans:
+            ahead = offset // stride % size
+            up = np.where(2 * ahead < size, ahead, np.where(2 * ahead == size, ahead / 2, 0))
+            hops += [up, np.minimum(ahead, size - ahead) - up]
+        table = np.stack(hops, axis=1)
+        return np.broadcast_to(np.arange(table.shape[1]), table.shape), table
 
     def ring_order(self) -> np.ndarray:
         """See `Relay.ring_order`."""

@@ -144,6 +144,14 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         doc("How chunks sharing a link are ordered.", "auto"),
     ] = "auto"
     fast_forward: Annotated[bool, doc("Skip rounds that repeat the last one exactly.", True)] = True
+    aggregate: Annotated[
+        bool,
+        doc(
+            "All-to-all by classes of alike flows, all started together, at max-min fair rates; "
+            "for sizes whose sends are too many to emulate one by one.",
+            True,
+        ),
+    ] = False
     precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (
         "float64"
     )
