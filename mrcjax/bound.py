@@ -39,6 +39,8 @@ def lower_bounds(case: Case) -> dict[str, float]:
     )
     shard = _shards(spec, ranks, size)
     capacity = np.asarray(case.params.capacity_bytes_per_s, np.float64)
+    if case.params.loss is not None:  # a packet that gets lost has used its link
+        capacity = capacity * (1.0 - np.asarray(case.params.loss, np.float64))
     for each in case.wiring.cuts():
         whole, parts = _cut_bounds(spec.kind, float(spec.size), group, shard, each, capacity)
         if _may_reduce(case, each):

@@ -21,7 +21,9 @@ from mrcjax.engine import Config, SendTimes, Times, emulate, lay_out_sends
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
 from mrcjax.fluid import Written, fair, write_out
 from mrcjax.network.graph import GraphFabric
-from mrcjax.outcome import Binding, FlowTimes, Outcome, Tier
+from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
+from mrcjax.round_order import order_warning
+from mrcjax.scenarios import cut_off_pair, scenario_times
 from mrcjax.spec import Spec, SpecError
 
 _jitted = {
@@ -66,7 +68,28 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             found = _recall(known, inputs, case.config, emulation)
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        return _outcome(case, found, written, wall_s)
+        outcome = _outcome(case, found, written, wall_s)
+        if written is not None:
+            return outcome
+
+        def again(config: Config) -> float:
+            return float(_compile(inputs, config, brief, emulate)(*inputs).time_s)
+
+        said = order_warning(case, outcome.time_s, outcome.schedule_bound_s, again)
+        outcome = replace(outcome, warnings=(*outcome.warnings, *([said] if said else [])))
+        return _with_scenarios(case, outcome, inputs[-1])
+
+
+def _with_scenarios(case: Case, outcome: Outcome, schedule: Schedule) -> Outcome:
+    """The outcome with the completion times of all scenarios, where the spec asks for several."""
+    if case.spec.faults.scenarios == 1:
+        return outcome
+    started = time.perf_counter()
+    times_s, is_cut_off = scenario_times(case, schedule)
+    if is_cut_off.any():
+        _refuse_cut_off(case, int(np.flatnonzero(is_cut_off)[0]))
+    wall_s = outcome.wall_s | {"scenarios": time.perf_counter() - started}
+    return replace(outcome, wall_s=wall_s, scenarios=Scenarios(times_s))
 
 
 def _inputs(case: Case, written: Written | None) -> tuple:
@@ -250,10 +273,11 @@ def _report(case: Case, found: SendTimes, written: Written) -> dict[str, Any]:
             "events": int(found.events),
             "passes": int(found.passes),
             "quantum_s": float(case.spec.engine.quantum),
+            "merge_error_s": float(found.merge_error_s),
         }
     }
     if case.flows is not None:
-        finish = np.asarray(found.delivered_s, np.float64)
+        finish = np.asarray(found.delivered_s, np.float64)[: written.num_sends]
         said["flows"] = FlowTimes(case.flows.src, case.flows.dst, case.flows.size_bytes, finish)
     return said
 
@@ -262,19 +286,35 @@ def _seeds(spec: Spec) -> dict[str, int]:
     found = {"network": getattr(spec.network, "seed", None)}
     if spec.traffic is not None and spec.traffic.kind == "permutation":
         found["traffic"] = spec.traffic.seed
-    return {name: seed for name, seed in found.items() if seed is not None}
+    return {name: seed for name, seed in found.items() if seed is not None} | spec.faults.seeds
 
 
 def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:
-    needed = np.flatnonzero((link_bytes > 0) & (capacity <= 0))
-    if len(needed):
-        name = case.wiring.link_name(int(needed[0]))
-        raise SpecError(
-            f'faults.links: "{name}" is down (rate = 0) but the schedule sends over it'
-            + (f", as over {len(needed) - 1} more" if len(needed) > 1 else "")
-            + "; nothing is rerouted by itself: give it a rate above 0, or take the rank or rail "
-            "out of the network"
+    if ((link_bytes > 0) & (capacity <= 0)).any():
+        _refuse_cut_off(case, 0)
+
+
+def _refuse_cut_off(case: Case, scenario: int) -> None:
+    """Say which pair of ranks has no way left."""
+    faults = case.spec.faults
+    pair = cut_off_pair(case, scenario)
+    assert pair is not None
+    sender, receiver, link = pair
+    where = "faults.links" if not faults.random else "faults.random"
+    drawn = f"in scenario {scenario} (every seed + {scenario}) " if faults.scenarios > 1 else ""
+    if faults.reroute == "none":
+        remedy = (
+            'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '
+            'reroute = "spread" or "neighbour"'
         )
+    elif not case.network.can_reroute:
+        remedy = f"a {case.spec.network.kind} reroutes nothing here: give it a rate above 0"
+    else:
+        remedy = "no other way is up: give it a rate above 0, or leave the rank out"
+    raise SpecError(
+        f"{where}: {drawn}rank {sender} cannot reach rank {receiver}: "
+        f'"{case.wiring.link_name(link)}" is down; {remedy}'
+    )
 
 
 def _bus_factor(case: Case) -> float:
@@ -328,6 +368,8 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
     outer = outer_rule(network, phase, case.config)
+    if network.reroute == "spread" and not (network.ports > 1 and phase.per_lane > 0):
+        outer = "share"
     if network.by_table:
         return dict.fromkeys(fabric, outer if inner != "share" else inner)
     return dict.fromkeys(ports, outer) | dict.fromkeys(

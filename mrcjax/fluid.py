@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.case import Case
-from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
+from mrcjax.collective.detour import detoured
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers
 from mrcjax.collective.traffic import MOST_ITEMS, Flows, laid_out
 from mrcjax.engine import Params, Sends, SendTimes, Times, emulate_sends
 from mrcjax.engine.fluid.layout import Layout
@@ -39,8 +40,8 @@ class Written:
     def times(self, found: SendTimes, params: Params) -> Times:
         """When ranks have finished: their sends have left, what they get has arrived."""
         finish = np.array(params.late_s, np.float64)
-        np.maximum.at(finish, self.dst, np.asarray(found.delivered_s))
-        np.maximum.at(finish, self.src, np.asarray(found.left_s))
+        np.maximum.at(finish, self.dst, np.asarray(found.delivered_s)[: self.num_sends])
+        np.maximum.at(finish, self.src, np.asarray(found.left_s)[: self.num_sends])
         links = len(params.capacity_bytes_per_s)
         return Times(
             jnp.asarray(finish.max()), jnp.asarray(finish), jnp.asarray(self.link_bytes(links))
@@ -63,7 +64,25 @@ def fair(
 
 def write_out(case: Case) -> Written:
     """Write the sends of a case out; raises SpecError where they are too many."""
-    return _of_schedule(case) if case.flows is None else _of_flows(case, case.flows)
+    written = _of_schedule(case) if case.flows is None else _of_flows(case, case.flows)
+    return written if written.num_sends else Written(_nothing(case), written.src, written.dst)
+
+
+def _nothing(case: Case) -> Sends:
+    """One send of nobody, without bytes or links: loops over no sends at all do not compile."""
+    none = np.zeros(1)
+    return _sends(
+        case,
+        routes=np.full((1, 1, 1), -1),
+        weights=np.ones((1, 1)),
+        size_bytes=none,
+        lanes=np.zeros((1, 1)),
+        waits=np.full(1, -1),
+        delay_s=none,
+        feeds=np.full((1, 1), -1),
+        gates=0,
+        lane_start_s=none,
+    )
 
 
 def _of_flows(case: Case, flows: Flows) -> Written:
@@ -179,7 +198,8 @@ def _rounds(network: Network, phase: Phase, schedule: Schedule):
         dst = jnp.broadcast_to(dst, src.shape)
         owner = dst if phase.table >= 0 else owners(phase, schedule, network, k)
         active = jnp.broadcast_to(active, src.shape)
-        return dst, active, jnp.broadcast_to(owner, src.shape), route(network, phase, src, dst)
+        ways = detoured(network, phase, k, src, dst)
+        return dst, active, jnp.broadcast_to(owner, src.shape), ways
 
     return jax.vmap(one)(jnp.arange(phase.rounds))
 
@@ -189,12 +209,19 @@ def _pattern(phase: Phase) -> Phase:
     return replace(phase, name="", domain="", after=-1, reduces=False, sizes=0)
 
 
+def _told(case: Case) -> Network:
+    """The network, told what is down where sends go around it."""
+    if not case.network.reroute:
+        return case.network
+    return replace(case.network, up=jnp.append(case.params.capacity_bytes_per_s > 0, True))
+
+
 def _refuse_too_many(case: Case) -> None:
     """Say how many sends there would be, from shapes alone."""
     sends = items = 0
     for phase in case.schedule.phases:
         found = jax.eval_shape(
-            partial(_rounds, phase=_pattern(phase)), case.network, schedule=case.schedule
+            partial(_rounds, phase=_pattern(phase)), _told(case), schedule=case.schedule
         )
         hops = found[3].hops
         paths = max(hop.shape[1] if len(hop.shape) > 3 else 1 for hop in hops)
@@ -215,7 +242,7 @@ def _of_phase(case: Case, phase: Phase, first: int) -> _Written:
     if phase.rounds == 0:
         none = np.zeros(shape, np.int64)
         return _Written(phase, none, none, np.zeros(0), np.zeros((0, 1, 1)), np.zeros((0, 1)))
-    dst, active, owner, ways = _rounds(case.network, _pattern(phase), case.schedule)
+    dst, active, owner, ways = _rounds(_told(case), _pattern(phase), case.schedule)
     dst, active, owner = (np.asarray(x) for x in (dst, active, owner))
     send = np.where(active, first + np.cumsum(active).reshape(shape) - 1, -1)
     sizes = np.asarray(case.params.chunk_bytes[phase.sizes])
@@ -255,7 +282,8 @@ def _lanes(case: Case, written: list[_Written]) -> tuple[np.ndarray, np.ndarray]
     ranks = case.network.ranks
     blocks: dict[str, list[np.ndarray]] = {}
     for w in written:
-        where = w.phase.domain if bound_to_ports(w.phase, case.network) else "paths"
+        bound = bound_to_ports(w.phase, case.network)
+        where = w.phase.domain if bound else f"paths {w.phase.domain}"
         blocks.setdefault(where, []).append(np.moveaxis(w.send, 0, -1))
     rows = []
     for each in blocks.values():

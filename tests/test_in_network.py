@@ -13,6 +13,7 @@ import mrcjax
 from mrcjax import hardware
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case
+from mrcjax.network.inventory import inventory
 from mrcjax.spec import SpecError, example, load_spec
 
 GBIT = 1e9 / 8
@@ -214,6 +215,78 @@ def test_cut_through_is_the_limit_of_small_pieces(kind, network, shape):
         assert np.abs(finish - right).max() < slack * right.max()
 
 
+# ---- wafers on SwarmX
+
+
+def test_the_fluid_engine_refuses_what_it_does_not_do():
+    with pytest.raises(SpecError, match="no switches that reduce"):
+        case_of(node(), in_network(), {"kind": "fluid"})
+
+
+def wafers(ranks: int, **more):
+    return {"kind": "wafer", "ranks": ranks, "latency": "1 us", **more}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "fan_out", "levels"), [(2, 4, 1), (8, 4, 2), (5, 2, 3), (17, 4, 3)]
+)
+def test_wafers_take_the_buffer_once(ranks, fan_out, levels):
+    """150 GB/s per system; up to MemoryX and down: one link to SwarmX, one above every level."""
+    expected = 138e9 / 150e9 + 2 * (levels + 1) * 1e-6
+    keys = wafers(ranks, fan_out=fan_out)
+    assert time_s(keys, in_network(size="138 GB")) == pytest.approx(expected, rel=1e-9)
+
+
+def swarmx(case: Case) -> twin.Switch:
+    """Write out 5 wafers on switches of 2, 3 + 2 + 1 of them, and MemoryX."""
+    link = names(case)
+
+    def member(what, name: str) -> twin.Member:
+        return twin.Member(what, link[name.format("up")], link[name.format("down")])
+
+    ends = {"up": "egress", "down": "ingress"}
+    ranks = [
+        twin.Member(r, *(link[f"rank {r} {way} swarmx 0"] for way in ends.values()))
+        for r in range(5)
+    ]
+    lowest = [twin.Switch(tuple(ranks[i : i + 2])) for i in (0, 2, 4)]
+    middle = [member(s, f"swarmx level 0 switch {i} {{}}") for i, s in enumerate(lowest)]
+    upper = [twin.Switch(tuple(middle[i : i + 2])) for i in (0, 2)]
+    high = [member(s, f"swarmx level 1 switch {i} {{}}") for i, s in enumerate(upper)]
+    return twin.Switch((member(twin.Switch(tuple(high)), "swarmx level 2 switch 0 {}"),))
+
+
+def test_wafers_are_those_of_the_twin():
+    engine = {"switching": "store_and_forward"}
+    case = case_of(wafers(5, fan_out=2), in_network(size="10 MB", chunks=7), engine)
+    params = with_random_numbers(case, 1)
+    finish = np.asarray(times_of(case, params).finish_s)
+    assert finish == pytest.approx(by_twin(case, params, swarmx, 7), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("keys", "collective", "words"),
+    [
+        (wafers(4), all_reduce("ring"), "collective.algorithm does not go with wafers"),
+        (wafers(4), in_network("all_gather"), "collective.kind does not go with wafers"),
+        (wafers(4), in_network(group_size=2), "collective.group_size does not go with wafers"),
+        (wafers(4, in_network=False), in_network(), "network.in_network has no meaning"),
+        (wafers(4, node_size=2, node_rate="1 GB/s"), in_network(), "network.node_size has no"),
+    ],
+)
+def test_what_wafers_do_not_do_is_refused(keys, collective, words):
+    with pytest.raises(SpecError, match=words):
+        case_of(keys, collective)
+
+
+def test_switches_over_wafers_are_counted():
+    spec = load_spec(example("wafer"))
+    bill = inventory(spec.network)
+    assert bill.switches_by_tier == {"swarmx 0": 2, "swarmx 1": 1}
+    assert bill.cables == case_of(wafers(8), in_network()).wiring.num_cables
+    assert bill.usd == {}
+
+
 # ---- every rank's data meets every other's, once
 
 
@@ -374,6 +447,7 @@ def test_elements_and_shares_are_kept():
         (tree(in_network=False, in_network_owner=True), all_reduce("ring"), "no switch reduces"),
         (node(16, kind="rail_only", in_network="network"), in_network(), "only nodes join"),
         (tree(in_network="node"), in_network(), "none inside nodes"),
+        (tree(in_network_owner=True), in_network(), "no switch inside a node reduces"),
         (
             {
                 "kind": "flat_rails",

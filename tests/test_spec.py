@@ -110,11 +110,6 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
         _with(FLAT, '"flat_rails"', '"flat_rail"'),
         ("network.kind", '"flat_rail"', 'did you mean "flat_rails"?'),
     ),
-    (
-        "planned_kind",
-        _with(FLAT, '"flat_rails"', '"wafer"'),
-        ("network.kind is not supported yet", '"wafer"', "fat_tree"),
-    ),
     ("kind_is_number", _with(FLAT, '"flat_rails"', "7"), ("network.kind", "got 7", "fat_tree")),
     ("no_ranks", _with(FLAT, "ranks = 1024\n", ""), ("network.ranks is missing", "ranks = 1024")),
     ("zero_ranks", _with(FLAT, "1024", "0"), ("network.ranks", ">= 1", "got 0", "ranks = 1024")),

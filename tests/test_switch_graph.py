@@ -23,6 +23,7 @@ from test_engine_oracle import (
     scatter,
 )
 
+from mrcjax.bound import lower_bounds
 from mrcjax.network import build
 from mrcjax.network.galois import field, prime_power
 from mrcjax.network.hyperx import coordinates, hyperx_graph
@@ -307,6 +308,29 @@ def test_order_of_arrival_equals_the_event_driven_twin():
     params = with_random_numbers(case, 0)
     expanded = expand(case, params)
     assert_same(times_of(case, params), expanded, expanded.by(event))
+
+
+def test_bounds_of_switches_and_dimensions():
+    """6 x 2 ranks of 50 GB/s: two ranks share the 3 cables of a switch, two rows the others."""
+    found = lower_bounds(case_of(hyperx(), all_reduce("direct", "1 GB")))
+    assert found["ports (all)"] == pytest.approx(2 * 11 / 12 / 50, rel=1e-12)
+    # 6 switches of 2 + 1 cables
+    assert found["switches (all)"] == pytest.approx(2 * 5 / (18 * 50), rel=1e-12)
+    assert found["switches (slowest)"] == pytest.approx(1 / (3 * 50), rel=1e-12)
+    # three columns with 2 x 2 cables out of each, two rows with 3
+    assert found["dimension 0 (all)"] == pytest.approx(2 * 2 / (12 * 50), rel=1e-12)
+    assert found["dimension 1 (slowest)"] == pytest.approx(1 / (3 * 50), rel=1e-12)
+
+
+def test_a_thin_cut_binds_and_no_result_is_below_it():
+    keys = hyperx(16, dims=[2], hosts_per_switch=8, latency="0 s")
+    collective = {"kind": "all_to_all", "size": "1 GB"}
+    case = case_of(keys, collective)
+    found = lower_bounds(case)
+    # 8 ranks send half their buffers over one cable
+    assert max(found, key=lambda name: found[name]).startswith(("switches", "dimension"))
+    assert max(found.values()) == pytest.approx(8 * 0.5 / 50, rel=1e-12)
+    assert float(times_of(case).time_s) >= max(found.values()) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("make", [slim_fly, hyperx, jellyfish])

@@ -3,6 +3,7 @@
 import resource
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -62,13 +63,12 @@ def main() -> None:
     ]
     for platform, theirs in SIMGRID_CPU_S.items():
         routes, capacity, *others = permutation(platform)
-        compiled = jax.jit(
-            lambda c, routes=routes, others=others: simulate_flows(routes, c, *others)
-        )
-        first, wall, cpu, times = measure(lambda f=compiled, c=jnp.asarray(capacity): f(c))
-        _, whole, whole_cpu, _ = measure(
-            lambda arguments=(routes, capacity, *others): simulate_flows(*arguments)
-        )
+
+        def flows(capacity, routes=routes, others=others):
+            return simulate_flows(routes, capacity, *others)
+
+        first, wall, cpu, times = measure(partial(jax.jit(flows), jnp.asarray(capacity)))
+        _, whole, whole_cpu, _ = measure(partial(flows, capacity))
         lines.append(
             f"{times.finish_s.size:5d}   {1e3 * float(times.finish_s.max()):10.4f}"
             f"   {int(times.events):6d}   {int(times.passes):6d}   {1e3 * first:5.0f}"

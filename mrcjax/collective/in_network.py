@@ -13,7 +13,7 @@ import numpy as np
 from mrcjax.collective.schedule import Phase
 from mrcjax.collective.shards import Chunks, cut, cut_by
 from mrcjax.network.links import Network
-from mrcjax.network.reduction import Tree, clos_tree, node_tree
+from mrcjax.network.reduction import Tree, fabric_tree, node_tree
 from mrcjax.spec import Collective, SpecError
 
 
@@ -100,7 +100,7 @@ def _check_whole_nodes(network: Network, size: int, stride: int) -> None:
 
 
 def _tree(level: str, network: Network, group: np.ndarray, ways: dict[str, Level]) -> Tree:
-    make = node_tree if level == "node" else clos_tree
+    make = node_tree if level == "node" else fabric_tree
     return make(network, np.unique(group, return_inverse=True)[1], ways[level].lanes)
 
 

@@ -123,7 +123,8 @@ def peers(
     ranks = jnp.arange(network.ranks)[None, :]
     if phase.table >= 0:
         peer = schedule.tables[phase.table].peer[round_]
-        return jnp.maximum(peer, 0), peer >= 0
+        # an idle lane sends to itself: routing that goes by load does not count it
+        return jnp.where(peer >= 0, peer, ranks), peer >= 0
     if phase.offsets >= 0:
         offset = schedule.offsets[phase.offsets][round_][:, None]
         assert network.relay is not None
@@ -189,10 +190,14 @@ class Route:
     once; `no_link` where it skips the hop. Path p of a send has entry p of every hop.
     shares: (paths, lanes, ranks) part of the send on each path, sum 1; None = equal parts. A path
     without a part must have `no_link` throughout.
+    ports: hops at either end that belong to the ends; the lane is free again behind the last of
+    them at the sender. moved: (lanes, ranks) bool, sends handed over to another lane's port.
     """
 
     hops: tuple[jax.Array, ...]
     shares: jax.Array | None = None
+    moved: jax.Array | None = None
+    ports: int = static(default=1)
 
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
@@ -284,12 +289,12 @@ def _rail_hops(
     return tuple(hops)
 
 
-def port_hops(network: Network, num_hops: int) -> tuple[int, ...]:
-    """Which hops of a route are at ranks: the others are between switches."""
+def port_hops(network: Network, num_hops: int, ports: int = 1) -> tuple[int, ...]:
+    """Which hops of a route are at ranks: the others are between switches; ports: see `Route`."""
     if network.relay is not None or network.by_table:
         return tuple(range(num_hops))
     if not network.rails:
-        return (0, num_hops - 1)
+        return (*range(ports), *range(num_hops - ports, num_hops))
     trailing = 3 if network.ranks % network.node_size else 1
     return (0, 1, 2, *range(num_hops - trailing, num_hops))
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.collective.schedule import Phase, Route, route
-from mrcjax.network import Wiring, refuse_unreachable
+from mrcjax.network import Wiring, refuse_unroutable
 from mrcjax.network.graph import GraphFabric, links_of
 from mrcjax.network.links import Network
 from mrcjax.spec import Graph, Record, SpecError, Traffic, node_name
@@ -51,7 +51,7 @@ def build(spec: Traffic, network_spec, wiring: Wiring) -> Flows:
     lanes = network_spec.channels or (network.ports if network.relay is None else 1)
     given = _given(rows, src, dst, wiring, network_spec)
     wanted = np.array([f not in given for f in range(len(src))], bool)
-    refuse_unreachable(wiring, src[wanted], dst[wanted])
+    refuse_unroutable(wiring, src[wanted], dst[wanted])
     routes, weights = _routes(network, src[wanted], dst[wanted], lanes, len(src))
     routes, weights = _with_given(routes, weights, wanted, given)
     start, delay = (

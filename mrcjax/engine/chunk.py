@@ -1,5 +1,6 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine import paths, ports, trees
+from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
@@ -25,11 +27,13 @@ DEFAULT = Config()
 class Moved:
     """What moves from phase to phase.
 
-    clocks: of each set of links whose phases follow each other. finish (ranks,). link_bytes
-    (links + 1,).
+    clocks: of each set of lanes whose phases follow each other. links_free: (links + 1,) of the
+    links that phases on the general path share; None before the first. finish (ranks,).
+    link_bytes (links + 1,).
     """
 
     clocks: dict[str, Any]
+    links_free: jax.Array | None
     finish: jax.Array
     link_bytes: jax.Array
 
@@ -43,12 +47,14 @@ def emulate(
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
+    params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     links = jnp.zeros((network.num_links + 1,), dtype)
-    moved = Moved({}, params.late_s, links)
+    moved = Moved({}, None, params.late_s, links)
     arrivals: list[jax.Array | None] = []
     advance = partial(_advance, params, network, schedule, config)
-    for first, period, repeats in repeated(schedule.phases):
+    whole = [(0, len(schedule.phases), 1)]  # under jitter each phase has numbers of its own
+    for first, period, repeats in repeated(schedule.phases) if params.jitter is None else whole:
         phases = schedule.phases[first : first + period]
         moved = advance(phases, arrivals, moved)
         if repeats == 1:
@@ -82,17 +88,23 @@ def _advance(
     moved: Moved,
 ) -> Moved:
     """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
-    clocks, finish, link_bytes = dict(moved.clocks), moved.finish, moved.link_bytes
+    clocks, links_free = dict(moved.clocks), moved.links_free
+    finish, link_bytes = moved.finish, moved.link_bytes
     dtype = link_bytes.dtype
-    for phase, repeats in _runs_of_alike(phases, len(arrivals)):
+    runs = _runs_of_alike(phases, len(arrivals)) if params.jitter is None else None
+    for phase, repeats in runs or [(p, 1) for p in phases]:
+        here_params = replace(params, jitter=of_phase(params.jitter, len(arrivals)))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
+        is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
         where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
-        def once(carry, _, phase=phase):
+        def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
                 here, arrived, left, sent = _emulate_phase(
@@ -112,7 +124,22 @@ def _advance(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
-    return Moved(clocks, finish, link_bytes)
+        links_free = links_free if is_bound else clocks[where].link_free
+    return Moved(clocks, links_free, finish, link_bytes)
+
+
+def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
+    """Tell the network which links are down, and let nothing be divided by zero for them.
+
+    A send that has no way but a link that is down takes for ever.
+    """
+    if not network.reroute:
+        return params, network
+    capacity = params.capacity_bytes_per_s
+    up = capacity > 0
+    least = float(jnp.finfo(capacity.dtype).tiny) ** 0.5
+    safe = jnp.where(up, capacity, least)
+    return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
 
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
@@ -132,7 +159,7 @@ def _links_of(phase: Phase, network: Network) -> str:
     """Name the set of clocks of a phase."""
     if phase.tree >= 0:
         return "trees"
-    return phase.domain if bound_to_ports(phase, network) else "paths"
+    return phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
 
 
 def _runs_of_alike(phases: tuple[Phase, ...], start: int) -> list[tuple[Phase, int]]:

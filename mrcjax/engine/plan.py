@@ -34,9 +34,10 @@ def bound_to_ports(phase: Phase, network: Network) -> bool:
     plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0 and phase.tree < 0
     num_ports = network.node_ports if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    is_switched = network.relay is None and not network.by_table
+    is_switched = network.relay is None and not network.by_table and not network.reroute
     at_ports = phase.domain == "node" or (phase.domain == "network" and is_switched)
-    return plain and few and at_ports
+    # what is lent goes over node links too, so all phases share their clocks
+    return plain and few and at_ports and not network.lossy and not network.lends_ports
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:

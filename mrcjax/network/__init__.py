@@ -14,10 +14,11 @@ from mrcjax.network import (
     nvl,
     slim_fly,
     torus,
+    wafer,
 )
 from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_sizes
-from mrcjax.network.graph import refuse_unreachable
+from mrcjax.network.graph import refuse_unroutable
 from mrcjax.network.links import LinkTier, Network, Wiring
 from mrcjax.spec import (
     AnyNetwork,
@@ -35,6 +36,7 @@ from mrcjax.spec import (
     SlimFly,
     SpecError,
     Torus,
+    Wafer,
 )
 
 __all__ = [
@@ -44,7 +46,7 @@ __all__ = [
     "build",
     "clos_sizes",
     "dragonfly_sizes",
-    "refuse_unreachable",
+    "refuse_unroutable",
 ]
 
 MAX_LINKS = 2**31 - 2  # int32 indices, and one for no link
@@ -59,6 +61,7 @@ _BUILD: dict[type, Callable[[Any], Wiring]] = {
     Dgx: node_rails.build,
     RailOnly: node_rails.build,
     Nvl: nvl.build,
+    Wafer: wafer.build,
     Graph: graph.build,
     SlimFly: slim_fly.build,
     HyperX: hyperx.build,

@@ -145,6 +145,7 @@ def add_clos(
                 capacity,
                 latency_s,
                 _namer(name, unit, switches, cables, trunk, sizes.planes > 1),
+                cables=cables if trunk else 1,
             )
         )
     return ClosFabric(

@@ -223,19 +223,13 @@ def _fabric(spec: Graph, links: Links) -> GraphFabric:
     nodes, ranks = cost.shape
     far = cost[:ranks][np.isfinite(cost[:ranks])]
     hops = int(far.max(initial=0)) // _unit(links)
-    if hops > MOST_HOPS:
-        raise SpecError(
-            f"has two ranks that are {hops} links apart, and the most is {MOST_HOPS}",
-            where="network.file" if spec.file else "network.links",
-            remedy="compile times grow with the length of routes; shorten the longest",
-        )
     group, first, count, entries = _groups(links, cost)
     num_paths, paths = np.zeros((1, 1), np.int64), 1
     if spec.load_balancing == "spray" and count.max(initial=0) > 1:
         paths = spec.paths
     elif spec.load_balancing == "ideal":
         num_paths = _num_paths(links, cost, hops)
-        paths = _most_paths(links, num_paths)
+        paths = max(int(num_paths[:ranks].max()), 1)
     return GraphFabric(
         group=jnp.asarray(group, jnp.int32),
         first=jnp.asarray(first, jnp.int32),
@@ -320,25 +314,13 @@ def _num_paths(links: Links, cost: np.ndarray, hops: int) -> np.ndarray:
     return number
 
 
-def _most_paths(links: Links, num_paths: np.ndarray) -> int:
-    between = num_paths[: links.ranks]
-    src, dst = np.unravel_index(np.argmax(between), between.shape)
-    most = int(between[src, dst])
-    if most > MOST_PATHS:
-        raise SpecError(
-            f'spreads over all shortest paths, and from "rank {src}" to "rank {dst}" there are '
-            f"{most:,}; the most is {MOST_PATHS}",
-            where="network.load_balancing",
-            value="ideal",
-            remedy='use load_balancing = "spray" with for example paths = 16, or "ecmp"',
-        )
-    return most
+def refuse_unroutable(wiring: Wiring, src: np.ndarray, dst: np.ndarray) -> None:
+    """Raise SpecError where a graph has no way from one of `src` to the same of `dst`.
 
-
-def refuse_unreachable(wiring: Wiring, src: np.ndarray, dst: np.ndarray) -> None:
-    """Raise SpecError where a graph has no way from one of `src` to the same of `dst`."""
+    Also where routes are too long, or with `ideal` too many, to be looked up at all.
+    """
     fabric = wiring.network.fabric
-    if not isinstance(fabric, GraphFabric):
+    if not isinstance(fabric, GraphFabric) or not len(src):
         return
     no_way = np.asarray(fabric.count)[np.asarray(fabric.group)[src, dst]] == 0
     lost = np.flatnonzero(no_way & (src != dst))
@@ -348,6 +330,22 @@ def refuse_unreachable(wiring: Wiring, src: np.ndarray, dst: np.ndarray) -> None
         raise SpecError(
             f'the graph has no way from "rank {one}" to "rank {other}"{more}',
             remedy="add the links that are missing, or leave these ranks out",
+        )
+    if fabric.hops > MOST_HOPS:
+        raise SpecError(
+            f"the graph has two ranks that are {fabric.hops} links apart, and the most is "
+            f"{MOST_HOPS}",
+            remedy="compile times grow with the length of routes; shorten the longest",
+        )
+    if fabric.load_balancing == "ideal" and fabric.paths > MOST_PATHS:
+        between = np.asarray(fabric.num_paths)[: wiring.network.ranks]
+        one, other = np.unravel_index(np.argmax(between), between.shape)
+        raise SpecError(
+            f'spreads over all shortest paths, and from "rank {one}" to "rank {other}" there are '
+            f"{fabric.paths:,}; the most is {MOST_PATHS}",
+            where="network.load_balancing",
+            value="ideal",
+            remedy='use load_balancing = "spray" with for example paths = 16, or "ecmp"',
         )
 
 

@@ -116,6 +116,10 @@ class Network:
 
     Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
     "ingress" likewise; "node egress" has plane * ranks + rank. `fabric` gives the links in between.
+
+    `reroute` says what becomes of sends whose port or cable is down, "spread" | "neighbour", ""
+    where they stay as they are; `lossy`, whether packets get lost. Then phases take the general
+    path of the engine, which is told by `up` (links + 1,) bool what is down.
     """
 
     fabric: Fabric
@@ -128,6 +132,9 @@ class Network:
     rails: str = static(default="")  # sends change rails inside nodes, switches join them: "joined"
     # or keep them "apart"; "": sends take whatever way the fabric gives
     by_table: bool = static(default=False)  # the fabric gives whole routes, ranks have no ports
+    reroute: str = static(default="")
+    lossy: bool = static(default=False)
+    up: jax.Array | None = None
 
     @property
     def num_links(self) -> int:
@@ -144,6 +151,16 @@ class Network:
         """The fabric where its links join ranks directly; None in a switched network."""
         return cast(Relay, self.fabric) if getattr(self.fabric, "is_relay", False) else None
 
+    @property
+    def can_reroute(self) -> bool:
+        """Whether sends can be led around links that are down: where ports lead to switches."""
+        return self.relay is None and not self.by_table and not self.rails
+
+    @property
+    def lends_ports(self) -> bool:
+        """Whether ranks of a node send through each other's ports where their own is down."""
+        return bool(self.reroute) and self.ports == 1 and self.node_size > 1
+
     def tier(self, name: str) -> LinkTier:
         """The tier called `name`."""
         return next(tier for tier in self.tiers if tier.name == name)
@@ -157,7 +174,8 @@ class Network:
 class Wiring:
     """A built network with its numbers, still in NumPy.
 
-    capacity_bytes_per_s, latency_s: (links,). sender, receiver: (links,) int, the rank at either
+    capacity_bytes_per_s, latency_s: (links,). cables: (links,) int, how many cables a link stands
+    for (a trunk is many), all in one direction. sender, receiver: (links,) int, the rank at either
     end of a link, -1 where a switch is. `local_names[tier](i)` names link i of a tier.
     `num_cables` counts physical cables (a trunk is many). `fabric_cuts(network)` gives the natural
     partitions beyond ranks and nodes.
@@ -166,6 +184,7 @@ class Wiring:
     network: Network
     capacity_bytes_per_s: np.ndarray
     latency_s: np.ndarray
+    cables: np.ndarray
     sender: np.ndarray
     receiver: np.ndarray
     local_names: dict[str, Callable[[int], str]]
@@ -205,6 +224,7 @@ class TierBuilder:
         self.tiers: list[LinkTier] = []
         self.capacities: list[np.ndarray] = []
         self.latencies: list[np.ndarray] = []
+        self.cables: list[np.ndarray] = []
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []
         self.names: dict[str, Callable[[int], str]] = {}
 
@@ -222,17 +242,20 @@ class TierBuilder:
         latency: np.ndarray | float,
         local_name: Callable[[int], str],
         *,
+        cables: np.ndarray | int = 1,
         sender: np.ndarray | int = -1,
         receiver: np.ndarray | int = -1,
     ) -> int:
         """Append `count` links and return the index of the first.
 
-        sender, receiver: rank at either end, (count,) or one for all; -1 = a switch.
+        cables: how many a link stands for; sender, receiver: rank at either end, -1 = a switch;
+        (count,) or one for all.
         """
         first = self.num_links
         self.tiers.append(LinkTier(name, first, count, sharing))
         self.capacities.append(np.broadcast_to(np.asarray(capacity, np.float64), (count,)))
         self.latencies.append(np.broadcast_to(np.asarray(latency, np.float64), (count,)))
+        self.cables.append(np.broadcast_to(np.asarray(cables, np.int64), (count,)))
         self.ends.append((np.broadcast_to(sender, (count,)), np.broadcast_to(receiver, (count,))))
         self.names[name] = local_name
         return first
@@ -245,6 +268,7 @@ class TierBuilder:
             network,
             np.concatenate(self.capacities),
             np.concatenate(self.latencies),
+            np.concatenate(self.cables),
             np.concatenate([sender for sender, _ in self.ends]),
             np.concatenate([receiver for _, receiver in self.ends]),
             self.names,

@@ -10,6 +10,7 @@ import numpy as np
 from mrcjax.network.clos import ClosFabric
 from mrcjax.network.links import Network
 from mrcjax.network.route import choose, pair_hash
+from mrcjax.network.wafer import SwarmX
 from mrcjax.pytree import pytree, static
 
 
@@ -159,6 +160,30 @@ class _Cables:
         """One of the parallel cables of a switch to `top`: numbers top, top + tops, ..."""
         parallel = (cables - 1 - top) // tops + 1
         return top + tops * np.asarray(choose(self._hash(switch, 2), jax.numpy.asarray(parallel)))
+
+
+def swarmx_tree(network: Network, group: np.ndarray, lanes: int) -> Tree:
+    """The tree over all wafers, with MemoryX as its root; group is one, a lane the only port's."""
+    fabric = network.fabric
+    assert isinstance(fabric, SwarmX)
+    assert lanes == 1
+    assert not group.any()
+    levels = _Levels(network.no_link)
+    for level, count in enumerate((network.ranks, *fabric.switches)):
+        member = np.arange(count)[None]
+        above = member // fabric.fan_out if level < len(fabric.switches) else 0 * member
+        if level == 0:
+            ends = (network.tier(way).first + member for way in ("egress", "ingress"))
+            levels.add(*ends, parent=above)
+        else:
+            levels.add_links(fabric.up[level - 1], fabric.down[level - 1], member, above)
+    return levels.tree(1)
+
+
+def fabric_tree(network: Network, group: np.ndarray, lanes: int) -> Tree:
+    """Trees over the switches between nodes, by what kind they are; group: (ranks,) int from 0."""
+    make = swarmx_tree if isinstance(network.fabric, SwarmX) else clos_tree
+    return make(network, group, lanes)
 
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 Everything that can be refused without building the network is refused here, as SpecError.
 """
 
+from mrcjax.spec.faults import FaultsSpec, Jitter, Late, LinkFault, RandomFault, Slow
 from mrcjax.spec.fields import RatesPerPort, SecondsPerPort
 from mrcjax.spec.load import load_spec, spec_from_dict
 from mrcjax.spec.network import (
@@ -25,6 +26,7 @@ from mrcjax.spec.network import (
     RailOnly,
     SlimFly,
     Torus,
+    Wafer,
     node_name,
     rank_of,
 )
@@ -32,9 +34,6 @@ from mrcjax.spec.records import Record
 from mrcjax.spec.sections import (
     Collective,
     EngineSpec,
-    FaultsSpec,
-    Late,
-    LinkFault,
     OutputSpec,
     Spec,
 )
@@ -68,6 +67,7 @@ __all__ = [
     "Grid",
     "HyperX",
     "Jellyfish",
+    "Jitter",
     "Late",
     "LinkFault",
     "Mesh",
@@ -78,16 +78,19 @@ __all__ = [
     "Nvl",
     "OutputSpec",
     "RailOnly",
+    "RandomFault",
     "RatesPerPort",
     "Record",
     "SecondsPerPort",
     "SlimFly",
+    "Slow",
     "Spec",
     "SpecError",
     "Torus",
     "Traffic",
     "TrainingHardware",
     "TrainingSpec",
+    "Wafer",
     "example",
     "example_kinds",
     "json_schema",

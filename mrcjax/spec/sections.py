@@ -1,12 +1,13 @@
-"""Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
+"""Say what to run: collective, engine, output, and the whole spec with its cross rules."""
 
 import math
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, Graph, Grid
+from mrcjax.spec.faults import FaultsSpec
+from mrcjax.spec.fields import Count, default, doc, no_time
+from mrcjax.spec.network import AnyNetwork, Graph, Grid, Wafer
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
@@ -176,47 +177,6 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 )
 
 
-class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rank that starts late."""
-
-    rank: Annotated[Index, doc("Rank, from 0.", 5)]
-    by: Annotated[Seconds, doc("How late it starts.", "3 ms")]
-
-
-class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Links, chosen by name, that are slower, farther or down."""
-
-    match: Annotated[str, Meta(min_length=1), doc("Glob on link names.", "rank 5 egress rail *")]
-    rate: Annotated[
-        Annotated[float, Meta(ge=0, le=1)], doc("Fraction of the rate left; 0: down.", 0.5)
-    ] = 1.0
-    add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
-
-
-class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is wrong in this run."""
-
-    late: Annotated[
-        tuple[Late, ...], doc("Ranks that start late.", [{"rank": 5, "by": "3 ms"}])
-    ] = ()
-    links: Annotated[
-        tuple[LinkFault, ...],
-        doc("Links that are worse than built.", [{"match": "rank 5 *", "rate": 0.5}]),
-    ] = ()
-
-    def __post_init__(self):
-        seen: set[int] = set()
-        for i, late in enumerate(self.late):
-            if late.rank in seen:
-                raise SpecError(
-                    "is listed twice",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy="keep one entry per rank",
-                )
-            seen.add(late.rank)
-
-
 class OutputSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What to keep of a run."""
 
@@ -242,14 +202,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         self._check_engine()
         self._check_groups()
         ranks = self.network.ranks
-        for i, late in enumerate(self.faults.late):
-            if late.rank >= ranks:
-                raise SpecError(
-                    f"must be below network.ranks = {ranks}",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy=f"ranks count from 0 to {ranks - 1}",
-                )
+        self.faults.check(
+            ranks,
+            reduces_in_time=self.network.reduction_rate is not None,
+            trains=self.training is not None,
+        )
         if self.training is not None:
             self.training.check_ranks(ranks)
 
@@ -293,6 +250,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.network.reduction_rate,
                 remedy='leave it out, or use engine.kind = "chunk"',
             )
+        if self.engine.kind == "fluid":
+            self.faults.check_fluid()
+        reduces = self.collective is not None and self.collective.algorithm == "in_network"
+        if self.engine.kind == "fluid" and (reduces or isinstance(self.network, Wafer)):
+            raise SpecError(
+                "has no switches that reduce",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "chunk" with algorithm = "in_network"',
+            )
         if self.engine.order == "arrival" and isinstance(self.network, Graph):
             raise SpecError(
                 "has no effect on a graph",
@@ -305,6 +272,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.collective is None:
             return
         ranks, collective = self.network.ranks, self.collective
+        if isinstance(self.network, Wafer):
+            _check_on_wafers(collective)
         self._check_dimensions(collective)
         has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
         is_flat = self.network.node_size == 1 and not has_dimensions
@@ -366,4 +335,20 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.dimensions",
                 value=list(collective.dimensions),
                 remedy=f"give dimensions whose product is {ranks}",
+            )
+
+
+def _check_on_wafers(collective: Collective):
+    """Refuse all that the tree over wafers does not do."""
+    for key, value, only in (
+        ("kind", collective.kind, "all_reduce"),
+        ("algorithm", collective.algorithm, "in_network"),
+        ("group_size", collective.group_size, None),
+    ):
+        if value != only:
+            raise SpecError(
+                "does not go with wafers, which meet only in the sum over all of them",
+                where=f"collective.{key}",
+                value=value,
+                remedy=f'use {key} = "{only}"' if only else f"leave {key} out",
             )

@@ -16,6 +16,7 @@ from mrcjax.network.inventory import (
     scale_up,
     switch_graph,
     torus,
+    wafer,
 )
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.spec import (
@@ -33,6 +34,7 @@ from mrcjax.spec import (
     RailOnly,
     SlimFly,
     Torus,
+    Wafer,
 )
 
 __all__ = ["Inventory", "inventory"]
@@ -47,6 +49,7 @@ _BILL: dict[type, Callable[[Any], Inventory]] = {
     Dgx: scale_up.rails_bill,
     RailOnly: scale_up.rails_bill,
     Nvl: scale_up.nvl_bill,
+    Wafer: wafer.bill,
     Graph: graph.bill,
     SlimFly: switch_graph.slim_fly_bill,
     HyperX: switch_graph.hyperx_bill,

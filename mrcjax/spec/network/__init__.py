@@ -16,6 +16,7 @@ from mrcjax.spec.network.rail_only import RailOnly
 from mrcjax.spec.network.rails import FlatRails, MrcPlanes
 from mrcjax.spec.network.slim_fly import SlimFly
 from mrcjax.spec.network.torus import Grid, Mesh, Torus
+from mrcjax.spec.network.wafer import Wafer
 
 __all__ = [
     "NETWORK_KINDS",
@@ -37,6 +38,7 @@ __all__ = [
     "RailOnly",
     "SlimFly",
     "Torus",
+    "Wafer",
     "node_name",
     "rank_of",
 ]
@@ -54,6 +56,7 @@ AnyNetwork = (
     | Dgx
     | RailOnly
     | Nvl
+    | Wafer
     | Graph
 )
 # in the order in which a reader should meet them
@@ -67,6 +70,7 @@ NETWORK_KINDS: dict[str, type[Network]] = {
     "dgx": Dgx,
     "rail_only": RailOnly,
     "nvl": Nvl,
+    "wafer": Wafer,
     "graph": Graph,
     "slim_fly": SlimFly,
     "hyperx": HyperX,

@@ -67,7 +67,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     ] = 1.0
     in_network_owner: Annotated[
         bool,
-        doc("What the switches reduced passes through the rank that owns the shard (NVLS).", True),
+        doc("What a node's switches reduced passes the rank that owns the shard (NVLS).", True),
     ] = False
 
     def __post_init__(self):
@@ -114,8 +114,16 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
                 f"needs switches that reduce, and a {self.kind} like this has none {place}",
                 where="network.in_network",
                 value=self.in_network,
-                remedy="switches between nodes may reduce in fat_tree, mrc_planes, dgx, rail_only "
-                "and nvl, those inside nodes with node_size and node_rate",
+                remedy="switches between nodes may reduce in fat_tree, mrc_planes, dgx, rail_only, "
+                "nvl and wafer, those inside nodes with node_size and node_rate",
+            )
+
+        if self.in_network_owner and "node" not in self.in_network_levels:
+            raise SpecError(
+                "has no effect where no switch inside a node reduces",
+                where="network.in_network_owner",
+                value=True,
+                remedy='set in_network = true or "node" on a network with nodes, or leave it out',
             )
 
     def _levels_there(self) -> set[str]:

@@ -48,6 +48,11 @@ class Nvl(FatTree, frozen=True, kw_only=True, tag="nvl"):
         return 0 if self.link is None and self.link_rate is None else self.nics
 
     @property
+    def port_rates(self) -> tuple[float, ...]:
+        """Rate of each adapter of a rank, bytes/s, before goodput."""
+        return super().port_rates if self.ports else ()
+
+    @property
     def node_rates(self) -> tuple[float, ...]:
         """Rate of a rank on each plane of its domain, bytes/s before goodput."""
         if self.node is None and self.node_rate is None:
