@@ -18,7 +18,7 @@ from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
-SHARED = "links"  # of the clocks: when links are free that all phases on the general path share
+
 
 DEFAULT = Config()
 
@@ -27,11 +27,13 @@ DEFAULT = Config()
 class Moved:
     """What moves from phase to phase.
 
-    clocks: of each set of links whose phases follow each other. finish (ranks,). link_bytes
-    (links + 1,).
+    clocks: of each set of lanes whose phases follow each other. links_free: (links + 1,) of the
+    links that phases on the general path share; None before the first. finish (ranks,).
+    link_bytes (links + 1,).
     """
 
     clocks: dict[str, Any]
+    links_free: jax.Array | None
     finish: jax.Array
     link_bytes: jax.Array
 
@@ -48,13 +50,11 @@ def emulate(
     params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     links = jnp.zeros((network.num_links + 1,), dtype)
-    moved = Moved({}, params.late_s, links)
+    moved = Moved({}, None, params.late_s, links)
     arrivals: list[jax.Array | None] = []
     advance = partial(_advance, params, network, schedule, config)
-    runs = repeated(schedule.phases)
-    if params.jitter is not None:  # every phase has delays of its own
-        runs = [(number, 1, 1) for number in range(len(schedule.phases))]
-    for first, period, repeats in runs:
+    whole = [(0, len(schedule.phases), 1)]  # under jitter each phase has numbers of its own
+    for first, period, repeats in repeated(schedule.phases) if params.jitter is None else whole:
         phases = schedule.phases[first : first + period]
         moved = advance(phases, arrivals, moved)
         if repeats == 1:
@@ -88,10 +88,11 @@ def _advance(
     moved: Moved,
 ) -> Moved:
     """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
-    clocks, finish, link_bytes = dict(moved.clocks), moved.finish, moved.link_bytes
+    clocks, links_free = dict(moved.clocks), moved.links_free
+    finish, link_bytes = moved.finish, moved.link_bytes
     dtype = link_bytes.dtype
-    runs = _runs_of_alike(phases, len(arrivals))
-    for phase, repeats in runs if params.jitter is None else [(p, 1) for p in phases]:
+    runs = _runs_of_alike(phases, len(arrivals)) if params.jitter is None else None
+    for phase, repeats in runs or [(p, 1) for p in phases]:
         here_params = replace(params, jitter=of_phase(params.jitter, len(arrivals)))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
@@ -100,8 +101,8 @@ def _advance(
         is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
         where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
-        if not is_bound and SHARED in clocks:
-            start = replace(start, link_free=clocks[SHARED])
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
         def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
@@ -123,9 +124,8 @@ def _advance(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
-        if not is_bound:
-            clocks[SHARED] = clocks[where].link_free
-    return Moved(clocks, finish, link_bytes)
+        links_free = links_free if is_bound else clocks[where].link_free
+    return Moved(clocks, links_free, finish, link_bytes)
 
 
 def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
