@@ -1,7 +1,7 @@
 """From a spec to the arrays of one run: network, schedule, numbers, faults applied."""
 
-import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,12 @@ from mrcjax.collective import Program, Schedule, traffic
 from mrcjax.collective.traffic import Flows
 from mrcjax.engine import Config, Params
 from mrcjax.engine.arrival import MOST_SENDS
+from mrcjax.engine.jitter import Jitter
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order
+from mrcjax.faults import Draws, Scenario
 from mrcjax.network import Wiring
-from mrcjax.spec import LinkFault, Spec, SpecError
+from mrcjax.network.route import mix
+from mrcjax.spec import FaultsSpec, Spec, SpecError
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Case:
     program: Program
     params: Params
     config: Config
+    draws: Draws
     flows: Flows | None = None
 
     @property
@@ -67,51 +71,86 @@ def build(spec: Spec) -> Case:
         network.refuse_unroutable(wiring, *pairs)
     flows = None
     if spec.traffic is None:
-        program = collective.build(spec.the_collective, wiring.network, spec.network.channels)
+        program = collective.build(
+            spec.the_collective, wiring.network, spec.network.channels, _hardware(spec)
+        )
     else:
         program = Program(Schedule((), (), (), (), "traffic", spec.traffic.kind), ())
         flows = traffic.build(spec.traffic, spec.network, wiring)
-    capacity, latency = _with_faults(wiring, spec.faults.links)
-    late = np.zeros(spec.network.ranks)
-    for fault in spec.faults.late:
-        late[fault.rank] = float(fault.by)
-    reduction = spec.network.reduction_rate
-    with np.errstate(over="ignore"):  # what float32 cannot hold is refused with the result
-        params = Params(
-            capacity_bytes_per_s=jnp.asarray(capacity, dtype),
-            latency_s=jnp.asarray(latency, dtype),
-            late_s=jnp.asarray(late, dtype),
-            chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
-            endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
-            reduction_bytes_per_s=None
-            if reduction is None
-            else jnp.asarray(float(reduction), dtype),
-        )
+    draws = Draws(spec.faults, wiring)
+    wiring = replace(wiring, network=_told_of_faults(spec.faults, draws, wiring.network))
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
-    return Case(spec, wiring, program, params, config, flows)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused with the result
+        params = Params(
+            **numbers(draws, 0, dtype),
+            chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
+            endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
+            reduction_bytes_per_s=_reduction_rate(spec, dtype),
+            window=None
+            if spec.faults.window is None or not draws.is_lossy
+            else jnp.asarray(float(spec.faults.window), dtype),
+            in_network_efficiency=jnp.asarray(spec.network.in_network_efficiency, dtype)
+            if any(phase.tree >= 0 for phase in program.schedule.phases)
+            else None,
+        )
+    return Case(spec, wiring, program, params, config, draws, flows)
 
 
-def _with_faults(wiring: Wiring, faults: tuple[LinkFault, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Capacities and latencies with every fault applied to the links whose name it matches."""
-    capacity, latency = wiring.capacity_bytes_per_s.copy(), wiring.latency_s.copy()
-    if not faults:
-        return capacity, latency
-    names = [wiring.link_name(i) for i in range(len(capacity))]
-    for number, fault in enumerate(faults):
-        hit = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, fault.match)]
-        if not hit:
-            example = ", ".join(f'"{names[t.first]}"' for t in wiring.network.tiers)
-            raise SpecError(
-                f'faults.links[{number}].match: "{fault.match}" names no link of this network; '
-                f"its links are called for example {example}"
-            )
-        capacity[hit] *= fault.rate
-        latency[hit] += float(fault.add_latency)
-    return capacity, latency
+def _hardware(spec: Spec) -> collective.Hardware:
+    return collective.Hardware(
+        {"network": spec.network.port_rates, "node": spec.network.node_rates},
+        spec.network.in_network_levels,
+        spec.network.in_network_owner,
+    )
+
+
+def _told_of_faults(faults: FaultsSpec, draws: Draws, here: network.Network) -> network.Network:
+    """The network, told whether sends go around what is down and whether packets get lost."""
+    is_rerouted = faults.reroute != "none" and draws.may_be_down and here.can_reroute
+    return replace(here, reroute=faults.reroute if is_rerouted else "", lossy=draws.is_lossy)
+
+
+def numbers(draws: Draws, scenario: int, dtype) -> dict[str, Any]:
+    """The entries of Params that differ between scenarios, of one of them."""
+    drawn: Scenario = draws.scenario(scenario)
+    return {
+        "capacity_bytes_per_s": jnp.asarray(drawn.capacity_bytes_per_s, dtype),
+        "latency_s": jnp.asarray(drawn.latency_s, dtype),
+        "late_s": jnp.asarray(drawn.late_s, dtype),
+        "loss": jnp.asarray(drawn.loss, dtype) if draws.is_lossy else None,
+        "jitter": _jitter(draws.faults, scenario, dtype),
+    }
+
+
+def _jitter(faults: FaultsSpec, scenario: int, dtype) -> Jitter | None:
+    for jitter in faults.jitter:
+        if jitter.at == "round":
+            sigma = jitter.mean if jitter.sigma is None else jitter.sigma
+            mean_s, sigma_s = (jnp.asarray(float(x), dtype) for x in (jitter.mean, sigma))
+            return Jitter(mean_s, sigma_s, mix(jitter.seed + scenario), jitter.kind)
+    return None
+
+
+def _reduction_rate(spec: Spec, dtype) -> jax.Array | None:
+    """Rate of a lane's reducer, one for all ranks or one each."""
+    rate = spec.network.reduction_rate
+    if rate is None:
+        return None
+    if not spec.faults.slow:
+        return jnp.asarray(float(rate), dtype)
+    rates = np.full(spec.network.ranks, float(rate))
+    for slow in spec.faults.slow:
+        rates[slow.rank] /= slow.factor
+    return jnp.asarray(rates, dtype)
 
 
 def _refuse_too_many_sends(here: network.Network, program: Program, config: Config) -> None:
+    if config.order == "arrival" and (here.reroute or here.lossy):
+        raise SpecError(
+            'engine.order: "arrival" does not go with links that are down and rerouted, nor with '
+            'losses; use order = "auto"'
+        )
     for phase in program.schedule.phases:
         sends = phase.rounds * phase.lanes * here.ranks
         at_once = bound_to_ports(phase, here) and in_arrival_order(here, phase, config)

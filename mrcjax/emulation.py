@@ -16,12 +16,12 @@ from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
 from mrcjax.engine import Config, SendTimes, Times, emulate, lay_out_sends
-from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule
-from mrcjax.engine.sharing import rule_of_many
+from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
 from mrcjax.fluid import Written, fair, write_out
 from mrcjax.network.graph import GraphFabric
-from mrcjax.outcome import Binding, FlowTimes, Outcome, Tier
+from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
 from mrcjax.round_order import order_warning
+from mrcjax.scenarios import cut_off_pair, scenario_times
 from mrcjax.spec import Spec, SpecError
 
 _jitted = {
@@ -65,14 +65,32 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
         outcome = _outcome(case, found, written, wall_s)
-        if written is not None:
+        if written is None:
+            said = _order_warning(case, outcome, inputs, brief)
+            outcome = replace(outcome, warnings=(*outcome.warnings, *said))
+        if spec.faults.scenarios == 1:
             return outcome
+        times_s = _all_scenarios(case, inputs[-1])
+        wall_s |= {"scenarios": time.perf_counter() - done}
+        return replace(outcome, wall_s=wall_s, scenarios=Scenarios(times_s))
 
-        def again(config: Config) -> float:
-            return float(_compile(inputs, config, brief, emulate)(*inputs).time_s)
 
-        said = order_warning(case, outcome.time_s, outcome.schedule_bound_s, again)
-        return replace(outcome, warnings=(*outcome.warnings, *([said] if said else [])))
+def _all_scenarios(case: Case, schedule: Schedule) -> np.ndarray:
+    """Completion times of all scenarios, (scenarios,) s."""
+    times_s, is_cut_off = scenario_times(case, schedule)
+    if is_cut_off.any():
+        _refuse_cut_off(case, int(np.flatnonzero(is_cut_off)[0]))
+    return times_s
+
+
+def _order_warning(case: Case, outcome: Outcome, inputs: tuple, brief: bool) -> tuple[str, ...]:
+    """What the order of rounds costs, where that is worth saying."""
+
+    def again(config: Config) -> float:
+        return float(_compile(inputs, config, brief, emulate)(*inputs).time_s)
+
+    said = order_warning(case, outcome.time_s, outcome.schedule_bound_s, again)
+    return () if said is None else (said,)
 
 
 def _inputs(case: Case, written: Written | None) -> tuple:
@@ -124,7 +142,9 @@ def _joined(phases: list[Phase]) -> list[Phase]:
 
 def _continues(phase: Phase, last: int, before: Phase) -> bool:
     """Whether a phase goes on with the rounds of the one before, which is number `last`."""
-    if (phase.after, phase.after_scope, phase.needs) != (last, "lane", "lane") or phase.table >= 0:
+    if (phase.after, phase.after_scope, phase.needs) != (last, "lane", "lane"):
+        return False
+    if phase.table >= 0 or phase.lines:  # there the round's number counts
         return False
     rounds, after, scope = before.rounds, before.after, before.after_scope
     return replace(phase, rounds=rounds, after=after, after_scope=scope) == before
@@ -244,19 +264,35 @@ def _seeds(spec: Spec) -> dict[str, int]:
     found = {"network": getattr(spec.network, "seed", None)}
     if spec.traffic is not None and spec.traffic.kind == "permutation":
         found["traffic"] = spec.traffic.seed
-    return {name: seed for name, seed in found.items() if seed is not None}
+    return {name: seed for name, seed in found.items() if seed is not None} | spec.faults.seeds
 
 
 def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:
-    needed = np.flatnonzero((link_bytes > 0) & (capacity <= 0))
-    if len(needed):
-        name = case.wiring.link_name(int(needed[0]))
-        raise SpecError(
-            f'faults.links: "{name}" is down (rate = 0) but the schedule sends over it'
-            + (f", as over {len(needed) - 1} more" if len(needed) > 1 else "")
-            + "; nothing is rerouted by itself: give it a rate above 0, or take the rank or rail "
-            "out of the network"
+    if ((link_bytes > 0) & (capacity <= 0)).any():
+        _refuse_cut_off(case, 0)
+
+
+def _refuse_cut_off(case: Case, scenario: int) -> None:
+    """Say which pair of ranks has no way left."""
+    faults = case.spec.faults
+    pair = cut_off_pair(case, scenario)
+    assert pair is not None
+    sender, receiver, link = pair
+    where = "faults.links" if not faults.random else "faults.random"
+    drawn = f"in scenario {scenario} (every seed + {scenario}) " if faults.scenarios > 1 else ""
+    if faults.reroute == "none":
+        remedy = (
+            'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '
+            'reroute = "spread" or "neighbour"'
         )
+    elif not case.network.can_reroute:
+        remedy = f"a {case.spec.network.kind} reroutes nothing here: give it a rate above 0"
+    else:
+        remedy = "no other way is up: give it a rate above 0, or leave the rank out"
+    raise SpecError(
+        f"{where}: {drawn}rank {sender} cannot reach rank {receiver}: "
+        f'"{case.wiring.link_name(link)}" is down; {remedy}'
+    )
 
 
 def _bus_factor(case: Case) -> float:
@@ -288,21 +324,33 @@ def _tiers(case: Case, link_bytes: np.ndarray) -> tuple[Tier, ...]:
 
 def _phase_rules(case: Case, phase) -> dict[str, str]:
     network = case.network
+    if phase.tree >= 0:
+        tree = case.schedule.trees[phase.tree]
+        rules = {True: "single", False: "share"}
+        used = {}
+        for links, alone in zip((*tree.up, *tree.down), tree.alone * 2, strict=True):
+            real = np.unique(np.asarray(links)[np.asarray(links) != network.no_link])
+            used |= {network.tier_of(int(link)).name: rules[alone] for link in real[:1]}
+        return used
     ports = [t.name for t in network.tiers if t.sharing == "port"]
     fabric = [t.name for t in network.tiers if t.sharing != "port"]
     inner = inner_rule(network, phase, case.config)
     if bound_to_ports(phase, network):
         is_node = phase.domain == "node"
         here = [name for name in ports if name.startswith("node") == is_node]
-        per_port = -(-phase.lanes // (1 if is_node else network.ports))
+        per_port = -(-phase.lanes // (network.node_ports if is_node else network.ports))
         rule = "single" if per_port == 1 else f"slots({per_port})"
         if in_arrival_order(network, phase, case.config):
             return dict.fromkeys((*here, *fabric), "sort by arrival")
         return dict.fromkeys(here, rule) | ({} if is_node else dict.fromkeys(fabric, inner))
-    outer = rule_of_many(phase.lanes * network.ranks, case.config.order)
+    outer = outer_rule(network, phase, case.config)
+    if network.reroute == "spread" and not (network.ports > 1 and phase.per_lane > 0):
+        outer = "share"
     if network.by_table:
         return dict.fromkeys(fabric, outer if inner != "share" else inner)
-    return dict.fromkeys(ports, outer) | dict.fromkeys(fabric, outer if network.wired else inner)
+    return dict.fromkeys(ports, outer) | dict.fromkeys(
+        fabric, inner if network.relay is None else outer
+    )
 
 
 def _binding(case: Case, time_s: float, busy: np.ndarray) -> Binding:
@@ -336,15 +384,16 @@ def _path_latency(case: Case) -> float:
     total = float(case.params.endpoint_latency_s)
     if isinstance(case.network.fabric, GraphFabric):
         return total + case.network.fabric.hops * float(np.median(latency))
+    only_nodes = all(phase.domain == "node" for phase in case.schedule.phases)
     for tier in case.network.tiers:
-        if not tier.name.startswith("node"):
+        if tier.name.startswith("node") == only_nodes:
             total += float(np.median(latency[tier.first : tier.first + tier.count]))
     return total
 
 
 def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple[str, ...]:
     """What a reader must know about how far the numbers can be trusted."""
-    said = []
+    said = list(case.spec.network.cautions)
     shared = [t for t in _tiers(case, link_bytes) if "share" in t.rule]
     rounds = max((p.rounds for p in case.schedule.phases), default=0)
     for tier in shared:

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.case import Case
-from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
+from mrcjax.collective.detour import detoured
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers
 from mrcjax.collective.traffic import MOST_ITEMS, Flows, laid_out
 from mrcjax.engine import Params, Sends, SendTimes, Times, emulate_sends
 from mrcjax.engine.fluid.layout import Layout
@@ -197,7 +198,8 @@ def _rounds(network: Network, phase: Phase, schedule: Schedule):
         dst = jnp.broadcast_to(dst, src.shape)
         owner = dst if phase.table >= 0 else owners(phase, schedule, network, k)
         active = jnp.broadcast_to(active, src.shape)
-        return dst, active, jnp.broadcast_to(owner, src.shape), route(network, phase, src, dst)
+        ways = detoured(network, phase, k, src, dst)
+        return dst, active, jnp.broadcast_to(owner, src.shape), ways
 
     return jax.vmap(one)(jnp.arange(phase.rounds))
 
@@ -207,12 +209,19 @@ def _pattern(phase: Phase) -> Phase:
     return replace(phase, name="", domain="", after=-1, reduces=False, sizes=0)
 
 
+def _told(case: Case) -> Network:
+    """The network, told what is down where sends go around it."""
+    if not case.network.reroute:
+        return case.network
+    return replace(case.network, up=jnp.append(case.params.capacity_bytes_per_s > 0, True))
+
+
 def _refuse_too_many(case: Case) -> None:
     """Say how many sends there would be, from shapes alone."""
     sends = items = 0
     for phase in case.schedule.phases:
         found = jax.eval_shape(
-            partial(_rounds, phase=_pattern(phase)), case.network, schedule=case.schedule
+            partial(_rounds, phase=_pattern(phase)), _told(case), schedule=case.schedule
         )
         hops = found[3].hops
         paths = max(hop.shape[1] if len(hop.shape) > 3 else 1 for hop in hops)
@@ -233,7 +242,7 @@ def _of_phase(case: Case, phase: Phase, first: int) -> _Written:
     if phase.rounds == 0:
         none = np.zeros(shape, np.int64)
         return _Written(phase, none, none, np.zeros(0), np.zeros((0, 1, 1)), np.zeros((0, 1)))
-    dst, active, owner, ways = _rounds(case.network, _pattern(phase), case.schedule)
+    dst, active, owner, ways = _rounds(_told(case), _pattern(phase), case.schedule)
     dst, active, owner = (np.asarray(x) for x in (dst, active, owner))
     send = np.where(active, first + np.cumsum(active).reshape(shape) - 1, -1)
     sizes = np.asarray(case.params.chunk_bytes[phase.sizes])
@@ -273,7 +282,8 @@ def _lanes(case: Case, written: list[_Written]) -> tuple[np.ndarray, np.ndarray]
     ranks = case.network.ranks
     blocks: dict[str, list[np.ndarray]] = {}
     for w in written:
-        where = w.phase.domain if bound_to_ports(w.phase, case.network) else "paths"
+        bound = bound_to_ports(w.phase, case.network)
+        where = w.phase.domain if bound else f"paths {w.phase.domain}"
         blocks.setdefault(where, []).append(np.moveaxis(w.send, 0, -1))
     rows = []
     for each in blocks.values():

@@ -38,11 +38,28 @@ class FlowTimes:
 
 
 @dataclass(frozen=True)
+class Scenarios:
+    """Completion times of many scenarios; scenario s takes every seed of the run + s."""
+
+    times_s: np.ndarray  # (scenarios,)
+
+    def spread_s(self) -> dict[str, float]:
+        """Smallest, median, 95 and 99 per cent, largest, in seconds."""
+        parts = {"min": 0, "median": 50, "p95": 95, "p99": 99, "max": 100}
+        return {name: float(np.percentile(self.times_s, at)) for name, at in parts.items()}
+
+    def to_json(self) -> dict:
+        """The object under "scenarios" of `mrcjax run --json`."""
+        return {"count": len(self.times_s), "time_s": self.spread_s()}
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one run; every engine gives the same.
 
     Arrays are NumPy, SI units. `bounds_s` maps the name of each lower bound to its seconds;
-    `lower_bound_s` is the largest of those that hold for any schedule, `bound_kind` its name.
+    `lower_bound_s` is the largest of those that hold for any schedule, `bound_kind` its name. Of
+    many scenarios all but `scenarios` is the first's, the run of the seeds as they stand.
     """
 
     spec: Spec
@@ -73,6 +90,7 @@ class Outcome:
     seeds: dict[str, int] = field(default_factory=dict)
     fluid: dict[str, float] | None = None  # engine fluid: sends, events, passes, quantum and error
     flows: FlowTimes | None = None  # traffic
+    scenarios: Scenarios | None = None
 
     @property
     def bound_ratio(self) -> float:
@@ -128,6 +146,7 @@ class Outcome:
             },
             "rules": {tier.name: tier.rule for tier in self.tiers},
             "seeds": self.seeds,
+            **({} if self.scenarios is None else {"scenarios": self.scenarios.to_json()}),
             "wall_s": self.wall_s,
             "warnings": list(self.warnings),
         }

@@ -92,7 +92,8 @@ def train(
         0.0 if bucket is None else outcomes[bucket.collective].time_s
         for bucket in (sent.gradient, sent.parameter)
     )
-    step = training.step(spec.training, ranks, t_rs_s, t_ag_s)
+    slowest = max((slow.factor for slow in spec.faults.slow), default=1.0)
+    step = training.step(spec.training, ranks, t_rs_s, t_ag_s, slowest)
     cost, unpriced = None, ()
     watts, usd = network_watts(materials), materials.usd_with_nics
     if watts is None or usd is None:

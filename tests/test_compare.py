@@ -32,8 +32,8 @@ def quick_compare(monkeypatch: pytest.MonkeyPatch, slower: float = 1.25, **args)
         bound_s[id(case.params)] = max(lower_bounds(case).values())
         return case
 
-    def compiled(params, network, schedule, config, brief):
-        links = jnp.zeros(network.num_links)
+    def compiled(inputs, config, brief, engine):
+        links = jnp.zeros(inputs[1].num_links)
 
         def emulation(params, network, schedule):
             time_s = jnp.asarray(bound_s[id(params)] * slower)
@@ -74,7 +74,7 @@ def test_every_network_stands_in_every_table(comparison):
 
 
 def test_rows_hold_what_the_runs_gave(comparison):
-    runs = comparison.runs()
+    runs = comparison.runs
     for row in cells(comparison, "a-all_reduce"):
         assert row["ratio"] == pytest.approx(1.25)
         assert row["time_s"] == pytest.approx(1.25 * row["bound_s"])
@@ -89,7 +89,7 @@ def test_buckets_that_cross_nodes_are_emulated_once_for_all_gpus(comparison):
     for results in comparison.described:
         outcomes = [results.steps[gpu].outcomes["reduce_scatter"] for gpu in GPUS]
         assert outcomes[0] is outcomes[1]
-    assert not [name for name in comparison.runs() if "bucket" in name and "b200" in name]
+    assert not [name for name in comparison.runs if "bucket" in name and "b200" in name]
 
 
 def test_every_printed_number_has_a_unit_or_counts(comparison):
@@ -193,7 +193,7 @@ def test_archive_prints_the_same_tables(comparison, tmp_path):
     write(path, {}, command="an older one", tables={"a-all_reduce": Table([{"x": 1}])})
     comparison.write(path, "mrcjax compare")
     archive = load(path)
-    assert list(archive.runs) == list(comparison.runs())
+    assert list(archive.runs) == list(comparison.runs)
     assert archive.run("a-mrc_planes-all_reduce-direct").seeds == {"network": 0}
     assert archive.run("b-flat_rails_20-all_reduce-h100").command == "mrcjax compare"
     assert comparison.text() in archive_text(archive)

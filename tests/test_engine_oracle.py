@@ -146,9 +146,9 @@ LONG = (
 )
 
 
-def marked(names):
+def marked(names, long=LONG):
     """Mark what takes long to compile; each kind of link rule has a case that does not."""
-    return [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in names]
+    return [pytest.param(n, marks=pytest.mark.slow) if n in long else n for n in names]
 
 
 def assert_same(times, expanded, oracle):

@@ -112,8 +112,8 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "planned_kind",
-        _with(FLAT, '"flat_rails"', '"torus"'),
-        ("network.kind is not supported yet", '"torus"', "fat_tree"),
+        _with(FLAT, '"flat_rails"', '"wafer"'),
+        ("network.kind is not supported yet", '"wafer"', "fat_tree"),
     ),
     ("kind_is_number", _with(FLAT, '"flat_rails"', "7"), ("network.kind", "got 7", "fat_tree")),
     ("no_ranks", _with(FLAT, "ranks = 1024\n", ""), ("network.ranks is missing", "ranks = 1024")),
@@ -215,8 +215,12 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "nodes_not_full",
-        _with(NODES, "ranks = 1024", "ranks = 1020"),
-        ("network.node_size", "got 8", "1020", "1024 ranks"),
+        _with(
+            _with(NODES, "ranks = 1024", "ranks = 1020"),
+            'kind = "all_reduce"',
+            'kind = "all_reduce"\nalgorithm = "hierarchical"',
+        ),
+        ("collective.algorithm", "full nodes", "1020", "1024 ranks"),
     ),
     (
         "placement",
@@ -662,7 +666,7 @@ def test_schema_accepts_examples_as_written_and_as_written_back(kind):
         _with(FLAT, "rails = 8", "railz = 8"),
         _with(FLAT, "1024", "0"),
         _with(FLAT, '"400 Gbit/s"', "400"),
-        _with(FLAT, '"flat_rails"', '"torus"'),
+        _with(FLAT, '"flat_rails"', '"ring"'),
         _with(FLAT, 'size = "1 GB"\n', ""),
     ],
 )

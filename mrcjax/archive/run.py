@@ -14,7 +14,7 @@ from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import group_name
 from mrcjax.archive.opening import opened
-from mrcjax.outcome import Binding, FlowTimes, Outcome, Tier
+from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
 from mrcjax.spec import Spec, load_spec
 
 T = TypeVar("T")
@@ -146,6 +146,14 @@ class Run:
                 for key in ("tier", "tier_first", "tier_count", "tier_rule")
             ]
         return tuple(Tier(*row) for row in zip(*columns, strict=True))
+
+    @functools.cached_property
+    def scenarios(self) -> Scenarios | None:
+        """Completion times of all scenarios, where there were several."""
+        with self._group() as group:
+            if "scenario_time_s" not in group:
+                return None
+            return Scenarios(read(group["scenario_time_s"]))
 
     @functools.cached_property
     def _link_names(self) -> np.ndarray | None:

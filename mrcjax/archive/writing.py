@@ -143,6 +143,7 @@ def _write_runs(
         _write_ranks(group, outcome)
         _write_links(group, outcome)
         _write_flows(group, outcome)
+        _write_scenarios(group, outcome)
     return names
 
 
@@ -157,6 +158,14 @@ def _write_ranks(group: Any, outcome: Outcome) -> None:
     finish_s = np.asarray(outcome.finish_s)
     scale = store_scale(group, "rank", np.arange(finish_s.size), "rank")
     store(group, "finish_s", finish_s, "s", "time at which the rank has finished", scale)
+
+
+def _write_scenarios(group: Any, outcome: Outcome) -> None:
+    if outcome.scenarios is None:
+        return
+    times_s = outcome.scenarios.times_s
+    scale = store_scale(group, "scenario", np.arange(times_s.size), "added to every seed")
+    store(group, "scenario_time_s", times_s, "s", "completion time of the scenario", scale)
 
 
 def _write_links(group: Any, outcome: Outcome) -> None:

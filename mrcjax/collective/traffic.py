@@ -48,7 +48,7 @@ def build(spec: Traffic, network_spec, wiring: Wiring) -> Flows:
     network = wiring.network
     rows = spec.records() if spec.kind == "file" else []
     src, dst, size = _pattern(spec, network.ranks) if not rows else _of_file(rows, network.ranks)
-    lanes = 1 if network.wired else network_spec.channels or network.ports
+    lanes = network_spec.channels or (network.ports if network.relay is None else 1)
     given = _given(rows, src, dst, wiring, network_spec)
     wanted = np.array([f not in given for f in range(len(src))], bool)
     refuse_unroutable(wiring, src[wanted], dst[wanted])

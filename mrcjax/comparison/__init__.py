@@ -5,6 +5,8 @@ printed beside them.
 """
 
 from mrcjax.comparison.article import Article, load_article
+from mrcjax.comparison.compared import Compared
 from mrcjax.comparison.comparison import Comparison, compare
+from mrcjax.comparison.own import compare_specs
 
-__all__ = ["Article", "Comparison", "compare", "load_article"]
+__all__ = ["Article", "Compared", "Comparison", "compare", "compare_specs", "load_article"]

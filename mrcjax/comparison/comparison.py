@@ -1,79 +1,29 @@
-"""`compare`: run everything, and give it as text, as an archive and as figures."""
+"""`compare` without a spec: the networks of the article, at equal rate and as it describes them."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from mrcjax import archive
 from mrcjax.archive import Table
 from mrcjax.comparison import tables, verdict
 from mrcjax.comparison.article import Article, load_article
+from mrcjax.comparison.compared import Compared
 from mrcjax.comparison.emulation import Results, emulate
 from mrcjax.comparison.rows import rows
 from mrcjax.outcome import Outcome
-from mrcjax.report.table import table_text
-
-SUFFIXES = (".png", ".svg")
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Compared):
     """Both tables of the comparison and the runs behind them.
 
-    tables: the parts of table a, then those of table b, in the order to print them. bars: what
-    the two figures draw.
+    tables: the parts of table a, then those of table b. bars: "compare_a" and "compare_b".
     """
 
     equal: list[Results]  # table a
     described: list[Results]  # table b
     article: Article
-    tables: dict[str, Table]
-    bars: dict[str, Table]
-    started: datetime
-
-    def text(self) -> str:
-        """Return both tables as they are printed."""
-        return "\n\n".join(table_text(table) for table in self.tables.values())
-
-    def runs(self) -> dict[str, Outcome]:
-        """Every run by its name in the archive."""
-        found: dict[str, Outcome] = {}
-        for results in (*self.equal, *self.described):
-            found |= results.runs()
-        return found
-
-    def write(self, path: str | Path, command: str) -> None:
-        """Write all runs and tables into an archive, which replaces the one that was there."""
-        archive.write(
-            path,
-            self.runs(),
-            command=command,
-            append=False,
-            tables=self.tables,
-            started=self.started,
-        )
-
-    def figures(self, folder: str | Path, command: str = "mrcjax compare") -> list[Path]:
-        """Draw `compare_a` and `compare_b` into a folder, as PNG and SVG; return their paths."""
-        # takes long to import
-        from mrcjax.report import plot
-
-        drawn: list[Path] = []
-        for part, table in self.bars.items():
-            paths = [Path(folder) / f"compare_{part}{suffix}" for suffix in SUFFIXES]
-            plot.bars(
-                table.rows,
-                paths[0],
-                "\n".join((*table.notes, f"Made by: {command}")),
-                columns=table.columns,
-                title=table.title,
-                claim="is_claim",
-                also=paths[1:],
-            )
-            drawn += paths
-        return drawn
 
 
 def compare(
@@ -94,7 +44,11 @@ def compare(
     found = emulate([*rows("a", ranks), *rows("b", ranks)], progress)
     equal = [results for results in found if results.row.part == "a"]
     described = [results for results in found if results.row.part == "b"]
+    runs: dict[str, Outcome] = {}
+    for results in found:
+        runs |= results.runs()
     return Comparison(
+        runs=runs,
         equal=equal,
         described=described,
         article=article,
@@ -150,13 +104,13 @@ def _bars(equal: list[Results], described: list[Results], article: Article) -> d
     gbit_per_s = math.fsum(network.port_rates) * 8e-9
     model = "1 GB all-reduce and LLaMA-70B training"
     return {
-        "a": replace(
+        "compare_a": replace(
             tables.bars_a(equal),
             title=f"At equal injection bandwidth networks are nearly equal: {ranks:,} H100, "
             f"{gbit_per_s:.4g} Gbit/s each",
             notes=[f"{model}; buckets direct, lower bounds hold for any algorithm."],
         ),
-        "b": replace(
+        "compare_b": replace(
             tables.bars_b(described, article),
             title=f"As the article describes them: {model}, {ranks:,} GPUs",
             notes=[

@@ -134,9 +134,7 @@ def _is_long(spec: Spec, algorithm: str) -> bool:
 
 
 def _run(spec: Spec, known: dict | None = None) -> Outcome:
-    collective = spec.the_collective
-    between = collective.between if collective.algorithm == "hierarchical" else collective.algorithm
-    return run(spec, brief=not _is_long(spec, between), known=known)
+    return run(spec, brief=not _is_long(spec, spec.the_collective.outermost), known=known)
 
 
 def _all_reduce(results: Results, key: str, spec: Spec) -> None:

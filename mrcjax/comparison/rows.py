@@ -74,7 +74,7 @@ def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
     collective = spec.the_collective
     if algorithm:
         collective = msgspec.structs.replace(
-            collective, algorithm=algorithm, between="direct", chunks=1
+            collective, algorithm=algorithm, between="direct", dimensions=None, chunks=1
         )
     network = spec.network
     if collective.algorithm != "hierarchical":
@@ -87,5 +87,5 @@ def step_spec(spec: Spec) -> Spec:
     collective = spec.the_collective
     if collective.algorithm != "hierarchical":
         return spec
-    plain = all_reduce_spec(spec, algorithm=collective.between).collective
+    plain = all_reduce_spec(spec, algorithm=collective.outermost).collective
     return msgspec.structs.replace(spec, collective=plain)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
-from mrcjax.engine import paths, ports
+from mrcjax.engine import paths, ports, trees
+from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
@@ -28,20 +29,27 @@ def emulate(
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
+    params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     link_bytes = jnp.zeros((network.num_links + 1,), dtype)
     finish = params.late_s
     clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
+    links_free = None  # of links that phases on the general path share
     arrivals: list[jax.Array] = []
-    for phase, repeats in _runs_of_alike(schedule.phases):
+    runs = _runs_of_alike(schedule.phases) if params.jitter is None else None
+    for number, (phase, repeats) in enumerate(runs or [(p, 1) for p in schedule.phases]):
+        here_params = replace(params, jitter=of_phase(params.jitter, number))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
-        where = phase.domain if bound_to_ports(phase, network) else "paths"
+        is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
+        where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
-        def once(carry, _, phase=phase):
+        def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
                 here, arrived, left, sent = _emulate_phase(
@@ -61,6 +69,7 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
+        links_free = links_free if is_bound else clocks[where].link_free
     return Times(
         time_s=latest(finish),
         finish_s=finish,
@@ -68,15 +77,38 @@ def emulate(
     )
 
 
+def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
+    """Tell the network which links are down, and let nothing be divided by zero for them.
+
+    A send that has no way but a link that is down takes for ever.
+    """
+    if not network.reroute:
+        return params, network
+    capacity = params.capacity_bytes_per_s
+    up = capacity > 0
+    least = float(jnp.finfo(capacity.dtype).tiny) ** 0.5
+    safe = jnp.where(up, capacity, least)
+    return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
+
+
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
     inputs = (params, network, schedule, config, phase)
+    if phase.tree >= 0:
+        return trees.run_phase(*inputs, clocks, entry)
     if bound_to_ports(phase, network):
         here, fabric_free = clocks
         here, fabric_free, arrived, sent = ports.run_phase(*inputs, here, fabric_free, entry)
         return (here, fabric_free), arrived, here.lane_free, sent
     lanes, arrived, sent = paths.run_phase(*inputs, clocks, entry)
     return lanes, arrived, lanes.lane_free, sent
+
+
+def _links_of(phase: Phase, network: Network) -> str:
+    """Name the set of clocks of a phase."""
+    if phase.tree >= 0:
+        return "trees"
+    return phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
 
 
 def _runs_of_alike(phases: tuple[Phase, ...]) -> list[tuple[Phase, int]]:
@@ -117,11 +149,13 @@ def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Ar
 def _new_clocks(phase: Phase, network: Network, late_s: jax.Array) -> Any:
     """Clocks before the first phase: links free, lanes when their rank joins."""
     links = jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER)
+    if phase.tree >= 0:
+        return links
     if not bound_to_ports(phase, network):
         shape = (phase.lanes, network.ranks)
         reducers = jnp.zeros(shape, late_s.dtype)
         return paths.Lanes(jnp.broadcast_to(late_s, shape), links, reducers)
-    num = 1 if phase.domain == "node" else network.ports
+    num = network.node_ports if phase.domain == "node" else network.ports
     shape = (-(-phase.lanes // num) * num, network.ranks)
     idle = jnp.zeros((num, network.ranks), late_s.dtype)
     reducers = jnp.zeros(shape, late_s.dtype)

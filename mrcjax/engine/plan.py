@@ -31,18 +31,30 @@ class Plan:
 
 def bound_to_ports(phase: Phase, network: Network) -> bool:
     """Whether every lane keeps to its own port and every send to one kind of link."""
-    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
-    num_ports = 1 if phase.domain == "node" else network.ports
+    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0 and phase.tree < 0
+    num_ports = network.node_ports if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    is_switched = not network.wired and not network.by_table
+    is_switched = network.relay is None and not network.by_table and not network.reroute
     at_ports = phase.domain == "node" or (phase.domain == "network" and is_switched)
-    return plain and few and at_ports
+    # what is lent goes over node links too, so all phases share their clocks
+    return plain and few and at_ports and not network.lossy and not network.lends_ports
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     """How chunks share the links between ports; trunks and sprayed paths are never queues."""
     kinds = {tier.sharing for tier in network.tiers} - {"port"}
     if kinds & {"trunk", "spray"}:
+        return "share"
+    return rule_of_many(phase.lanes * network.ranks, config.order)
+
+
+def outer_rule(network: Network, phase: Phase, config: Config) -> str:
+    """How chunks share the first and last links of a phase on the general path.
+
+    On a relayed network all links are such; what takes several ways at once is shared.
+    """
+    relay, is_inside = network.relay, phase.domain == "node"
+    if relay is not None and relay.splits and not is_inside and not phase.is_along_lines:
         return "share"
     return rule_of_many(phase.lanes * network.ranks, config.order)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network import sizes
-from mrcjax.network.cuts import Cut, at_links
+from mrcjax.network.cuts import Cut, at_links, splits_a_node
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.ports import positions, switched
 from mrcjax.network.route import choose, materialise, mix, pair_hash
@@ -145,6 +145,7 @@ def add_clos(
                 capacity,
                 latency_s,
                 _namer(name, unit, switches, cables, trunk, sizes.planes > 1),
+                cables=cables if trunk else 1,
             )
         )
     return ClosFabric(
@@ -250,8 +251,7 @@ def _cuts(wiring: Wiring) -> list[Cut]:
         levels.append(("pods", leaf[0] // s.leaves_per_pod, "aggregation", s.pods))
     found = []
     for name, part, tier, parts in levels:
-        node = part.reshape(-1, network.node_size)
-        if (node != node[:, :1]).any():
+        if splits_a_node(part, network.node_size):
             continue
         up, down = network.tier(f"{tier} up"), network.tier(f"{tier} down")
         part_of_link = np.tile(

@@ -47,6 +47,10 @@ def run_text(run: AnyRun) -> str:
             format_seconds(float(f(finish_s))) for f in (np.min, np.median, np.max)
         )
         lines.append(_line("ranks finish", f"first {low}, median {middle}, last {high}"))
+    if run.scenarios is not None:
+        spread = run.scenarios.spread_s()
+        said = ", ".join(f"{name} {format_seconds(s)}" for name, s in spread.items())
+        lines.append(_line("scenarios", f"{len(run.scenarios.times_s):,}: {said}"))
     lines += _lines("lower bounds", [f"{format_seconds(s)} {k}" for k, s in run.bounds_s.items()])
     took = ", ".join(f"{name} {format_seconds(s)}" for name, s in run.wall_s.items())
     lines.append(_line("engine", f"{run.engine}, {run.precision}, on {run.device}"))

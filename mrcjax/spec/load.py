@@ -19,7 +19,7 @@ from mrcjax.units import Quantity, SpecError, show_value
 
 # Known words that a later version may take; they get a clearer answer than "unknown".
 PLANNED = {
-    "network.kind": ("torus", "mesh", "dgx", "rail_only", "nvl", "wafer"),
+    "network.kind": ("dgx", "rail_only", "nvl", "wafer"),
     "collective.kind": ("broadcast", "reduce"),
     "engine.kind": ("packet",),
 }

@@ -1,14 +1,18 @@
-"""Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
+"""Say what to run: collective, engine, output, and the whole spec with its cross rules."""
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, Graph
+from mrcjax.spec.faults import FaultsSpec
+from mrcjax.spec.fields import Count, default, doc, no_time
+from mrcjax.spec.network import AnyNetwork, Graph, Grid
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.units import Bytes, Seconds, SpecError
+
+Between = Literal["direct", "ring"]
 
 
 class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -20,7 +24,8 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "rings", "in_network"],
+        doc("How it is done.", "direct"),
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -31,9 +36,29 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Count | None, doc("Bytes of an element; absent: shards are exact fractions.", 2)
     ] = None
     between: Annotated[
-        Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
+        Between | tuple[Between, ...],
+        doc(
+            "Algorithm between nodes, or in each dimension, inner to outer (hierarchical only).",
+            "direct",
+            ["direct", "ring"],
+        ),
     ] = "direct"
-    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical only).", 8)] = 1
+    dimensions: Annotated[
+        tuple[Count, ...] | None,
+        doc("Ranks along each dimension, inner to outer (hierarchical only).", [2, 8]),
+    ] = None
+    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical and in_network).", 8)] = 1
+    split: Annotated[
+        Literal["equal", "proportional"],
+        doc("How a piece is cut over lanes: equally, or by the rates of their ports.", "equal"),
+    ] = "equal"
+
+    @property
+    def outermost(self) -> str:
+        """The algorithm between nodes, or in the outermost dimension."""
+        if self.algorithm != "hierarchical":
+            return self.algorithm
+        return self.between if isinstance(self.between, str) else self.between[-1]
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -49,6 +74,14 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.stripe",
                 value=self.stripe,
                 remedy='use algorithm = "direct" or leave stripe out',
+            )
+        whole = self.algorithm == "direct" and not self.stripe
+        if self.split != "equal" and whole:
+            raise SpecError(
+                'has no effect with collective.algorithm = "direct", whose shards go whole',
+                where="collective.split",
+                value=self.split,
+                remedy="set stripe = true, or leave split out",
             )
         if self.element_bytes is not None and self.size % self.element_bytes:
             raise SpecError(
@@ -70,15 +103,17 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.algorithm != "hierarchical":
             for key, value, usual in (
                 ("between", self.between, "direct"),
+                ("dimensions", self.dimensions, None),
                 ("chunks", self.chunks, 1),
             ):
-                if value != usual:
+                if value != usual and (key, self.algorithm) != ("chunks", "in_network"):
                     raise SpecError(
                         f'has no effect with collective.algorithm = "{self.algorithm}"',
                         where=f"collective.{key}",
                         value=value,
                         remedy=f'use algorithm = "hierarchical" or leave {key} out',
                     )
+        if self.algorithm not in ("hierarchical", "rings"):
             return
         if self.kind != "all_reduce":
             raise SpecError(
@@ -87,12 +122,12 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.algorithm,
                 remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
             )
-        if self.group_size is not None:
+        if self.group_size is not None and self.dimensions is None:
             raise SpecError(
-                'does not go with collective.algorithm = "hierarchical"',
+                f'does not go with collective.algorithm = "{self.algorithm}"',
                 where="collective.group_size",
                 value=self.group_size,
-                remedy="hierarchical runs over all ranks; leave group_size out",
+                remedy=f"{self.algorithm} runs over all ranks; leave group_size out",
             )
 
 
@@ -134,47 +169,6 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 )
 
 
-class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rank that starts late."""
-
-    rank: Annotated[Index, doc("Rank, from 0.", 5)]
-    by: Annotated[Seconds, doc("How late it starts.", "3 ms")]
-
-
-class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Links, chosen by name, that are slower, farther or down."""
-
-    match: Annotated[str, Meta(min_length=1), doc("Glob on link names.", "rank 5 egress rail *")]
-    rate: Annotated[
-        Annotated[float, Meta(ge=0, le=1)], doc("Fraction of the rate left; 0: down.", 0.5)
-    ] = 1.0
-    add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
-
-
-class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is wrong in this run."""
-
-    late: Annotated[
-        tuple[Late, ...], doc("Ranks that start late.", [{"rank": 5, "by": "3 ms"}])
-    ] = ()
-    links: Annotated[
-        tuple[LinkFault, ...],
-        doc("Links that are worse than built.", [{"match": "rank 5 *", "rate": 0.5}]),
-    ] = ()
-
-    def __post_init__(self):
-        seen: set[int] = set()
-        for i, late in enumerate(self.late):
-            if late.rank in seen:
-                raise SpecError(
-                    "is listed twice",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy="keep one entry per rank",
-                )
-            seen.add(late.rank)
-
-
 class OutputSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What to keep of a run."""
 
@@ -200,14 +194,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         self._check_engine()
         self._check_groups()
         ranks = self.network.ranks
-        for i, late in enumerate(self.faults.late):
-            if late.rank >= ranks:
-                raise SpecError(
-                    f"must be below network.ranks = {ranks}",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy=f"ranks count from 0 to {ranks - 1}",
-                )
+        self.faults.check(
+            ranks,
+            reduces_in_time=self.network.reduction_rate is not None,
+            trains=self.training is not None,
+        )
         if self.training is not None:
             self.training.check_ranks(ranks)
 
@@ -251,6 +242,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.network.reduction_rate,
                 remedy='leave it out, or use engine.kind = "chunk"',
             )
+        if self.engine.kind == "fluid":
+            self.faults.check_fluid()
         if self.engine.order == "arrival" and isinstance(self.network, Graph):
             raise SpecError(
                 "has no effect on a graph",
@@ -263,13 +256,34 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.collective is None:
             return
         ranks, collective = self.network.ranks, self.collective
-        if collective.algorithm == "hierarchical" and self.network.node_size == 1:
+        self._check_dimensions(collective)
+        has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
+        is_flat = self.network.node_size == 1 and not has_dimensions
+        if collective.algorithm == "hierarchical" and is_flat:
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
                 where="collective.algorithm",
                 value=collective.algorithm,
                 remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
+                "name collective.dimensions, "
                 'or use algorithm = "direct"',
+            )
+        in_nodes = collective.algorithm == "hierarchical" and collective.dimensions is None
+        if in_nodes and ranks % self.network.node_size:
+            raise SpecError(
+                f"needs full nodes, and network.ranks = {ranks} leaves one of "
+                f"{self.network.node_size} partly filled",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy=f"use {self.network.nodes * self.network.node_size} ranks, "
+                'or algorithm = "ring" or "direct"',
+            )
+        if collective.algorithm == "in_network" and not self.network.in_network_levels:
+            raise SpecError(
+                "needs switches that reduce, and network.in_network is false",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy='set network.in_network = true, or use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:
             return
@@ -281,4 +295,26 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.group_size",
                 value=collective.group_size,
                 remedy="leave group_size out for one group of all ranks",
+            )
+
+    def _check_dimensions(self, collective: Collective):
+        if collective.dimensions is None:
+            if isinstance(collective.between, tuple) and not isinstance(self.network, Grid):
+                raise SpecError(
+                    "is a list without collective.dimensions",
+                    where="collective.between",
+                    value=list(collective.between),
+                    remedy="give one algorithm, or name the dimensions",
+                )
+            return
+        grouped = collective.group_size is not None
+        ranks = collective.group_size or self.network.ranks
+        product = math.prod(collective.dimensions)
+        if product != ranks:
+            name = "collective.group_size" if grouped else "network.ranks"
+            raise SpecError(
+                f"has dimensions for {product} ranks, not {name} = {ranks}",
+                where="collective.dimensions",
+                value=list(collective.dimensions),
+                remedy=f"give dimensions whose product is {ranks}",
             )
