@@ -285,7 +285,9 @@ def _nvl(spec: Nvl) -> Bisection:
 
 
 def _wafer(spec: Wafer) -> Bisection:
-    """The first half of the wafers; switches go to the better side."""
+    """The first half of the wafers; switches go to the better side. Tiles are a mesh."""
+    if spec.mesh is not None:
+        return _grid(spec.mesh)
     ours = (np.arange(spec.ranks) < spec.ranks // 2).astype(float)
     # links cut below each member of a level if it is on our side, or on theirs
     cut = np.stack([np.where(ours, 0.0, np.inf), np.where(ours, np.inf, 0.0)])

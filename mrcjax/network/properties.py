@@ -112,7 +112,7 @@ def _most_switches(spec: AnyNetwork, wiring: Wiring, inventory: Inventory) -> in
         # what changes rails passes the switches of a node first
         between = 2 * len(rail_sizes(spec).switches) - 1
         return between + spec.relayed if spec.nodes > 1 else 1
-    if isinstance(spec, Wafer):
+    if isinstance(spec, Wafer) and spec.tiles is None:
         return 2 * len(levels(spec)) - 1
     if isinstance(spec, FatTree | MrcPlanes | FlatRails):
         # up to the top tier and down again; direct wiring and passive planes have no switch
