@@ -14,6 +14,7 @@ from mrcjax.collective.detour import detoured
 from mrcjax.collective.schedule import peers
 from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
+from mrcjax.network.reduction import Tree
 
 MEMORY_BYTES = 2**28  # what the arrays of a batch may take, about
 MOST_AT_ONCE = 32  # more scenarios in a batch run no faster
@@ -82,11 +83,35 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
     capacity = numbers(case.draws, scenario, dtype)["capacity_bytes_per_s"]
     network = replace(case.network, up=jnp.append(capacity > 0, True))
     for phase in case.schedule.phases:
+        if phase.tree >= 0:
+            found = _cut_off_from_tree(case.schedule.trees[phase.tree], np.asarray(network.up))
+            if found is not None:
+                return found
+            continue
         for k in range(phase.rounds):
             bad, dst, link = _down_sends(network, case.schedule, phase, jnp.asarray(k))
             if bad.any():
                 lane, src = (int(x[0]) for x in np.nonzero(np.asarray(bad)))
                 return src, int(dst[lane, src]), int(link[lane, src])
+    return None
+
+
+def _cut_off_from_tree(tree: Tree, up: np.ndarray) -> tuple[int, int, int] | None:
+    """The same on switches that reduce: up to the top, and from there down to another rank."""
+    at = np.asarray(tree.parent[0])
+    at = np.broadcast_to(np.arange(at.shape[1]), at.shape)
+    chains: dict[str, list[np.ndarray]] = {"up": [], "down": []}
+    for level, parent in enumerate(tree.parent):
+        for way, links in (("up", tree.up[level]), ("down", tree.down[level])):
+            chains[way].append(np.take_along_axis(np.asarray(links), at, axis=1))
+        at = np.take_along_axis(np.asarray(parent), at, axis=1)
+    for way, chain in chains.items():
+        for link in chain:
+            for lane, rank in np.argwhere(~up[link])[:1]:
+                others = np.flatnonzero(at[lane] == at[lane, rank])
+                other = int(others[others != rank][0]) if len(others) > 1 else int(rank)
+                pair = (int(rank), other) if way == "up" else (other, int(rank))
+                return (*pair, int(link[lane, rank]))
     return None
 
 
