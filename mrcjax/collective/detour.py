@@ -56,7 +56,7 @@ def detoured(
             first, number = _place(network, own) + 1, jnp.zeros((), jnp.int32)
         else:
             first, number = (phase.layout[1] - 1) % phase.lanes % network.ports, None
-            number = _number_moved(others_up, own.port, k)
+            number = _number_moved(others_up, own, ~own_up, k)
         chosen = _take(ways, _nth(others_up, first, number))
         return _single(network, own, _where(stays, own, chosen), lane, inside, ~stays, is_dealt)
     return _several(network, own, ways, others_up, lane, inside, stays)
@@ -112,11 +112,22 @@ def _by_hash(network: Network) -> bool:
     return any(tier.sharing in ("cable", "spray") for tier in network.tiers)
 
 
-def _number_moved(others_up: jax.Array, port: jax.Array, k: jax.Array | int) -> jax.Array:
-    """How many sends of the rank were moved before this one, were all its rounds alike."""
+def _number_moved(others_up: jax.Array, own: Ends, moved: jax.Array, k) -> jax.Array:
+    """How many sends were moved before this one, were all rounds alike; (lanes, ranks).
+
+    Ports that are down at either end count, so that each sender and each receiver goes through
+    its ports in turn; and so do other sends of this round that left or will enter elsewhere for
+    reasons of their own.
+    """
     down = ~others_up
-    before = (down & (jnp.arange(down.shape[0])[:, None, None] < port)).sum(axis=0)
-    return k * down.sum(axis=0) + before
+    before = (down & (jnp.arange(down.shape[0])[:, None, None] < own.port)).sum(axis=0)
+    lane = jnp.broadcast_to(jnp.arange(moved.shape[0])[:, None], moved.shape)
+    leaving = jnp.cumsum(moved, axis=0) - moved
+    # on each lane the receivers are a permutation of the senders
+    entering = jnp.zeros_like(moved).at[lane, own.dst].set(moved)
+    entering = (jnp.cumsum(entering, axis=0) - entering)[lane, own.dst]
+    others = jnp.maximum(jnp.maximum(leaving, entering) - before, 0)
+    return k * down.sum(axis=0) + before + others
 
 
 def _nth(up: jax.Array, first: jax.Array | int, number: jax.Array) -> jax.Array:
@@ -160,27 +171,35 @@ def _single(
 def _several(
     network: Network, own: Ends, ways: Ends, up: jax.Array, lane, inside, stays: jax.Array
 ) -> Route:
-    """Sends in equal parts on all ways that are up; with spraying each way gets its paths."""
+    """Sends in equal parts on all ways that are up."""
+    if any(tier.sharing == "spray" for tier in network.tiers):
+        return _sprayed(network, own, ways, up, lane, inside, stays)
+    first = jnp.arange(up.shape[0])[:, None, None] == 0
+    parts = jnp.where(stays, first, up / jnp.maximum(up.sum(axis=0), 1))
+    hops = _all_hops(network, own, _where(stays, own, ways), lane, inside)
+    return _parted(network, hops, parts)
+
+
+def _sprayed(
+    network: Network, own: Ends, ways: Ends, up: jax.Array, lane, inside, stays: jax.Array
+) -> Route:
+    """The paths of a send dealt in turn to the ways that are up; each path hashes for itself."""
     fabric = network.fabric
-    sprayed = any(tier.sharing == "spray" for tier in network.tiers)
-    count = jnp.maximum(up.sum(axis=0), 1)
-    num = fabric.paths if sprayed else up.shape[0]  # type: ignore[attr-defined]
+    num = fabric.paths  # type: ignore[attr-defined]
+    count = jnp.clip(up.sum(axis=0), 1, num)
     path = jnp.arange(num)[:, None, None]
     turn = path % count
     nth = jnp.stack([_nth(up, 0, jnp.asarray(i)) for i in range(up.shape[0])])
     taken = _where(stays, own, _take(ways, jnp.take_along_axis(nth, turn, axis=0)))
-    lane = jnp.broadcast_to(lane, turn.shape)
-    if sprayed:
-        # every path hashes for itself
-        network = replace(network, fabric=replace(fabric, paths=1))  # type: ignore[type-var]
-        parts = jnp.where(stays, 1.0 / num, 1.0 / (count * (num // count + (turn < num % count))))
-        salt = lane + path * (lane.max() + 1)
-    else:
-        parts = jnp.where(stays, path == 0, (path < count) / count)
-        salt = lane
-    used = parts > 0
-    hops = _all_hops(network, own, taken, salt, inside)
-    hops = tuple(jnp.where(used, hop, network.no_link) for hop in hops)
+    alone = replace(network, fabric=replace(fabric, paths=1))  # type: ignore[type-var]
+    salt = lane + path * (lane.max() + 1)
+    hops = _all_hops(alone, own, taken, salt, inside)
+    of_way = num // count + (turn < num % count)
+    return _parted(network, hops, jnp.where(stays, 1.0 / num, 1.0 / (count * of_way)))
+
+
+def _parted(network: Network, hops: tuple[jax.Array, ...], parts: jax.Array) -> Route:
+    hops = tuple(jnp.where(parts > 0, hop, network.no_link) for hop in hops)
     return Route(hops, parts, ports=_num_ports(network))
 
 
