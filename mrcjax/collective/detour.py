@@ -28,17 +28,32 @@ class Ends:
     port: jax.Array
 
 
+@pytree
+class Dealt:
+    """Chunks that left and entered by each port beyond its own, (ports, ranks) real numbers."""
+
+    out: jax.Array
+    into: jax.Array
+
+
+def none_dealt(network: Network) -> Dealt:
+    """Before the first round of a phase; empty where nothing is rerouted."""
+    nothing = jnp.zeros((network.ports, network.ranks) if network.reroute else (0, 0))
+    return Dealt(nothing, nothing)
+
+
 def detoured(
-    network: Network, phase: Phase, k: jax.Array | int, src: jax.Array, dst: jax.Array
-) -> Route:
+    network: Network, phase: Phase, src: jax.Array, dst: jax.Array, active: jax.Array, dealt: Dealt
+) -> tuple[Route, Dealt]:
     """`route`, with sends whose own way is down on the ways that are left.
 
     `network.reroute` = "spread": equal parts on all of them; chunks that `direct` deals whole to
-    the ports stay whole and are dealt in turn. "neighbour": all on the next port that is up. A send
-    that has no way left keeps its own.
+    the ports stay whole and go where fewest went. "neighbour": all on the next port that is up. A
+    send that has no way left keeps its own. active: (lanes, ranks) bool, what is sent. dealt: what
+    was dealt in the rounds before, and comes back with this round.
     """
     if not network.reroute or network.wired:
-        return route(network, phase, src, dst)
+        return route(network, phase, src, dst), dealt
     lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
     own = Ends(jnp.broadcast_to(src, dst.shape), dst, lane % network.ports)
     inside = (
@@ -51,15 +66,14 @@ def detoured(
     others_up = _is_up(network, ways, lane[None])
     stays = own_up | ~others_up.any(axis=0)
     is_dealt = network.ports > 1 and phase.per_lane > 0
-    if network.reroute == "neighbour" or is_dealt:
-        if network.reroute == "neighbour":
-            first, number = _place(network, own) + 1, jnp.zeros((), jnp.int32)
-        else:
-            first, number = (phase.layout[1] - 1) % phase.lanes % network.ports, None
-            number = _number_moved(others_up, own, ~own_up, k)
-        chosen = _take(ways, _nth(others_up, first, number))
-        return _single(network, own, _where(stays, own, chosen), lane, inside, ~stays, is_dealt)
-    return _several(network, own, ways, others_up, lane, inside, stays)
+    if network.reroute == "neighbour":
+        index = _nth(others_up, _place(network, own) + 1, jnp.zeros((), jnp.int32))
+    elif is_dealt:
+        index, dealt = _deal(network, phase, own, others_up, active & ~stays, dealt)
+    else:
+        return _several(network, own, ways, others_up, lane, inside, stays), dealt
+    chosen = _where(stays, own, _take(ways, index))
+    return _single(network, own, chosen, lane, inside, ~stays, is_dealt), dealt
 
 
 def _ways(network: Network, own: Ends) -> Ends:
@@ -112,22 +126,31 @@ def _by_hash(network: Network) -> bool:
     return any(tier.sharing in ("cable", "spray") for tier in network.tiers)
 
 
-def _number_moved(others_up: jax.Array, own: Ends, moved: jax.Array, k) -> jax.Array:
-    """How many sends were moved before this one, were all rounds alike; (lanes, ranks).
+def _deal(
+    network: Network, phase: Phase, own: Ends, up: jax.Array, moved: jax.Array, dealt: Dealt
+) -> tuple[jax.Array, Dealt]:
+    """Choose the port of every moved chunk: where sender and receiver have had fewest so far.
 
-    Ports that are down at either end count, so that each sender and each receiver goes through
-    its ports in turn; and so do other sends of this round that left or will enter elsewhere for
-    reasons of their own.
+    Lane by lane: on a lane the receivers are a permutation of the senders, so all ranks choose at
+    once. Ports that have one chunk fewer from the start come first. up: (ports, lanes, ranks).
     """
-    down = ~others_up
-    before = (down & (jnp.arange(down.shape[0])[:, None, None] < own.port)).sum(axis=0)
-    lane = jnp.broadcast_to(jnp.arange(moved.shape[0])[:, None], moved.shape)
-    leaving = jnp.cumsum(moved, axis=0) - moved
-    # on each lane the receivers are a permutation of the senders
-    entering = jnp.zeros_like(moved).at[lane, own.dst].set(moved)
-    entering = (jnp.cumsum(entering, axis=0) - entering)[lane, own.dst]
-    others = jnp.maximum(jnp.maximum(leaving, entering) - before, 0)
-    return k * down.sum(axis=0) + before + others
+    num = network.ports
+    extra = (phase.layout[1] - 1) % phase.lanes % num  # ports below it have one chunk more
+    port = jnp.arange(num)[:, None]
+    order = (port - extra) % num
+    more = port < extra
+    ranks = jnp.arange(network.ranks)
+    chosen = []
+    for lane in range(phase.lanes):
+        dst = own.dst[lane]
+        load = jnp.maximum(dealt.out, dealt.into[:, dst]) + more
+        cost = jnp.where(up[:, lane], load * num + order, jnp.inf)
+        way = jnp.argmin(cost, axis=0)
+        one = moved[lane].astype(dealt.out.dtype)
+        out = dealt.out.at[way, ranks].add(one)
+        dealt = Dealt(out, dealt.into.at[way, dst].add(one))
+        chosen.append(way)
+    return jnp.stack(chosen), dealt
 
 
 def _nth(up: jax.Array, first: jax.Array | int, number: jax.Array) -> jax.Array:
