@@ -144,11 +144,12 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     head = tail = jnp.where(active, begin, NEVER)
     free = lanes.link_free
     lane_free = lanes.lane_free
-    factors = repeated(operands.kept, params.window, links, ways.shares)
+    shares = None if ways.shares is None else ways.shares.astype(sent.dtype)
+    factors = repeated(operands.kept, params.window, links, shares)
     for hop, link in enumerate(links):
         outer = hop < ways.ports or hop >= len(links) - ways.ports or network.wired
         rule = plan.ports_rule if outer else plan.inner_rule
-        sends = (head, tail, sent, ways.shares, factors[hop])
+        sends = (head, tail, sent, shares, factors[hop])
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)
         if hop == ways.ports - 1:
             lane_free = jnp.where(active, later(left, lane_free), lane_free)
