@@ -1,7 +1,5 @@
 """Links that are down on graphs, tori, GPU nodes and switches that reduce: rerouted or refused."""
 
-import math
-
 import pytest
 from runs import all_reduce, toml
 
@@ -40,18 +38,18 @@ def used(outcome):
 
 @pytest.mark.parametrize("balancing", ["ecmp", "ideal"])
 def test_a_graph_is_routed_around_what_is_down(balancing):
-    """100 MB, halves over one way of two links at 50 GB/s, both ways at once: 2 x 1 ms + latency."""
+    """Two rounds of 50 MB by b alone: 2 ms of work for two lanes in turn, and the last one's way.
+
+    The way back by a is still up.
+    """
     outcome = run(SQUARE.format(balancing), down("a to rank 1"))
-    assert not any(" a" in name or "a " in name for name in used(outcome) if name[0] == "a")
-    assert "a to rank 1" not in used(outcome)
-    half = 50e6
-    assert outcome.time_s >= 2 * half / 50e9
-    assert math.isfinite(outcome.time_s)
+    assert used(outcome).isdisjoint({"rank 0 to a", "a to rank 1"})
+    assert outcome.time_s == pytest.approx(2e-3 + 2e-6, rel=1e-9)
     assert outcome.bound_ratio >= 1 - 1e-9
 
 
 def test_parallel_links_that_are_up_are_still_taken():
-    outcome = run(SQUARE.format("ecmp"), down("* to a") + "\n")
+    outcome = run(SQUARE.format("ecmp"), down("* to a"))
     assert {"rank 0 to b"} <= used(outcome)
     again = run(
         SQUARE.format("ecmp"),

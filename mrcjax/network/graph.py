@@ -222,10 +222,8 @@ def build(spec: Graph) -> Wiring:
 def avoid(spec: Graph, wiring: Wiring, up: np.ndarray) -> Wiring:
     """The same links with routes over those that are up alone; up: (links,) bool."""
     fabric = _fabric(spec, replace(links_of(spec), up=up))
-    was_one, is_one = (each.paths == 1 for each in (wiring.network.fabric, fabric))
-    tiers = wiring.network.tiers
-    if was_one != is_one:
-        tiers = tuple(replace(tier, sharing="cable" if is_one else "spray") for tier in tiers)
+    sharing = "cable" if fabric.paths == 1 else "spray"
+    tiers = tuple(replace(tier, sharing=sharing) for tier in wiring.network.tiers)
     return replace(wiring, network=replace(wiring.network, fabric=fabric, tiers=tiers))
 
 
