@@ -302,7 +302,9 @@ def _refuse_cut_off(case: Case, scenario: int) -> None:
     sender, receiver, link = pair
     where = "faults.links" if not faults.random else "faults.random"
     drawn = f"in scenario {scenario} (every seed + {scenario}) " if faults.scenarios > 1 else ""
-    if faults.reroute == "none":
+    if case.flows is not None:
+        remedy = "the flows of [traffic] are not rerouted: give it a rate above 0"
+    elif faults.reroute == "none":
         remedy = (
             'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '
             'reroute = "spread" or "neighbour"'

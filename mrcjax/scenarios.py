@@ -12,6 +12,7 @@ from mrcjax.case import Case, numbers
 from mrcjax.collective import Phase, Schedule
 from mrcjax.collective.detour import detoured
 from mrcjax.collective.schedule import peers
+from mrcjax.collective.traffic import Flows
 from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
 
@@ -80,6 +81,8 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
     """First pair of ranks whose send has only links that are down: sender, receiver, link."""
     dtype = case.params.capacity_bytes_per_s.dtype
     capacity = numbers(case.draws, scenario, dtype)["capacity_bytes_per_s"]
+    if case.flows is not None:
+        return _down_flow(case.flows, np.asarray(capacity) > 0)
     network = replace(case.network, up=jnp.append(capacity > 0, True))
     for phase in case.schedule.phases:
         for k in range(phase.rounds):
@@ -88,6 +91,17 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
                 lane, src = (int(x[0]) for x in np.nonzero(np.asarray(bad)))
                 return src, int(dst[lane, src]), int(link[lane, src])
     return None
+
+
+def _down_flow(flows: Flows, up: np.ndarray) -> tuple[int, int, int] | None:
+    """First flow with bytes on a link that is down: sender, receiver, link; up: (links,) bool."""
+    down = np.append(~up, False)[flows.routes]  # -1, behind the end of a route, is never down
+    carries = (flows.weights > 0) & (flows.size_bytes > 0)[:, None]
+    found = np.argwhere(down & carries[:, :, None])
+    if not len(found):
+        return None
+    flow, path, hop = found[0]
+    return int(flows.src[flow]), int(flows.dst[flow]), int(flows.routes[flow, path, hop])
 
 
 @partial(jax.jit, static_argnames="phase")
