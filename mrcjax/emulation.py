@@ -310,7 +310,9 @@ def _refuse_cut_off(case: Case, scenario: int) -> None:
             'reroute = "spread" or "neighbour"'
         )
     elif not case.network.can_reroute:
-        remedy = f"a {case.spec.network.kind} reroutes nothing here: give it a rate above 0"
+        is_dealt = getattr(case.network.fabric, "deals_paths", False)
+        here = 'with load_balancing = "ideal"' if is_dealt else "here"
+        remedy = f"a {case.spec.network.kind} reroutes nothing {here}: give it a rate above 0"
     else:
         remedy = "no other way is up: give it a rate above 0, or leave the rank out"
     raise SpecError(
