@@ -3,7 +3,10 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from mrcjax.case import build
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -24,3 +27,11 @@ def test_the_benchmark_names_its_cases_and_prints_units():
     row = {"case": "x", "sends": 1, "compile_s": 1.0, "run_s": 1.0, "sends_per_s": 1.0}
     row |= {"peak_memory_bytes": 1, "completion_ms": 1.0}
     assert "peak, MB" in benchmark["table"]([row])
+
+
+def test_four_failed_cables_are_eight_links_down_on_every_network():
+    failures = runpy.run_path(str(EXPERIMENTS / "failures" / "run.py"))
+    for network in failures["NETWORKS"]:
+        case = build(failures["spec"](network, 64, 4, 8))
+        left = np.asarray(case.params.capacity_bytes_per_s) / case.wiring.capacity_bytes_per_s
+        assert (case.wiring.cables * (1 - left)).sum() == pytest.approx(8), network
