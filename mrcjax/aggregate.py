@@ -11,7 +11,7 @@ import numpy as np
 from mrcjax.case import Case
 from mrcjax.engine import Times
 from mrcjax.network.symmetry import Quotient, all_to_all_classes
-from mrcjax.spec import Spec, SpecError
+from mrcjax.spec import NodeRails, Nvl, Spec, SpecError
 
 ALIKE = 1e-9  # shares and ends that differ by less, relative, are one
 RULE = "max-min"
@@ -49,12 +49,14 @@ def check(spec: Spec) -> None:
     ):
         if not is_fit:
             key = where.rpartition(".")[2]
-            use = f'use {key} = "{remedy}"' if remedy else f"leave {key} out"
+            use = f'use {key} = "{remedy}", or ' if remedy else f"leave {key} out, or "
+            if key == "node_size" and isinstance(spec.network, NodeRails | Nvl):
+                use = ""  # their nodes are what makes them
             raise SpecError(
                 "does not go with engine.aggregate, which takes all ranks and flows for alike",
                 where=where,
                 value=value,
-                remedy=f"{use}, or leave aggregate out",
+                remedy=f"{use}leave aggregate out",
             )
 
 

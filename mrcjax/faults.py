@@ -137,9 +137,8 @@ def _named(wiring: Wiring, fault: LinkFault, number: int) -> Cables:
     if not len(hit[0]):
         names = ", ".join(f'"{wiring.link_name(t.first)}"' for t in wiring.network.tiers)
         kinds = components(wiring)
-        parts = ", ".join(
-            f'"{kinds[kind].name(0)}"' for kind in kinds if kind not in ("link", "switch")
-        )
+        firsts = {kinds[kind].name(0): None for kind in kinds if kind not in ("link", "switch")}
+        parts = ", ".join(f'"{name}"' for name in firsts)
         raise SpecError(
             f'faults.links[{number}].match: "{fault.match}" names no link of this network; '
             f"its links are called for example {names}, what they belong to {parts}"

@@ -116,15 +116,29 @@ def train(
 def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:
     """Return the spec whose collective is this bucket, in all data-parallel groups at once."""
     everyone = sent.group_size == spec.network.ranks
-    collective = msgspec.structs.replace(
-        spec.the_collective,
-        kind=bucket.collective,
-        size=Bytes(bucket.size_bytes),
-        algorithm=spec.the_collective.algorithm if algorithm is None else algorithm,
-        group_size=None if everyone else sent.group_size,
-        group_stride=1 if everyone else sent.group_stride,
+    keys = {
+        "kind": bucket.collective,
+        "size": Bytes(bucket.size_bytes),
+        "algorithm": spec.the_collective.algorithm if algorithm is None else algorithm,
+        "group_size": None if everyone else sent.group_size,
+        "group_stride": 1 if everyone else sent.group_stride,
+    }
+    try:
+        collective = msgspec.structs.replace(spec.the_collective, **keys)
+        return msgspec.structs.replace(spec, collective=collective)
+    except SpecError as error:
+        raise _asked_by_training(error, bucket) from None
+
+
+def _asked_by_training(error: SpecError, bucket: Bucket) -> SpecError:
+    """The same error, told of a collective that stands nowhere in the file."""
+    sharding = 'training.optimiser_sharding = "none" (one all-reduce)'
+    return SpecError(
+        f"{error.what} (which [training] asks for: its buckets are a {bucket.collective})",
+        where=error.where,
+        value=error.value,
+        remedy=error.remedy.replace('kind = "all_reduce"', sharding),
     )
-    return msgspec.structs.replace(spec, collective=collective)
 
 
 def network_watts(materials: Inventory) -> float | None:

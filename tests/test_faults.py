@@ -354,7 +354,10 @@ def test_draws_follow_their_seed_count_and_pattern():
         ("slow=[{rank=1, factor=2.0}]", ("faults.slow", "network.reduction_rate")),
         ("slow=[{rank=9, factor=2.0}]", ("faults.slow[0].rank", "got 9")),
         ("slow=[{rank=1, factor=2.0}, {rank=1, factor=2.0}]", ("faults.slow[1].rank", "twice")),
-        ('links=[{match="leaf 3", down=true}]', ("faults.links[0].match", "rank 0 rail 0")),
+        (
+            'links=[{match="leaf 3", down=true}]',
+            ("faults.links[0].match", '"nic 0", "rank 0", "rank 0 rail 0", "rail 0"'),
+        ),
         ('random=[{what="node", count=1}]', ("faults.random[0].what", "node", "port")),
         ('random=[{what="port", count=99}]', ("faults.random[0].count", "got 99", "at most 8")),
         ('random=[{what="port", count=1, match="x"}]', ("faults.random[0].match", "rank 0 rail 0")),

@@ -215,6 +215,20 @@ def test_incast_shares_the_receivers_port():
     assert outcome.size_bytes == 3e9
 
 
+@pytest.mark.parametrize("reroute", ["none", "spread"])
+def test_a_flow_over_a_link_that_is_down_is_refused_by_name(reroute):
+    def down(match: str, size: str = "1 GB"):
+        faults = f'links = [{{ match = "{match}", down = true }}]\nreroute = "{reroute}"'
+        traffic = {"kind": "incast", "size": size, "to": 3, "senders": 1}
+        return run(network=STAR, traffic=traffic, faults=faults)
+
+    said = 'rank 4 cannot reach rank 3: "rank 4 egress .* is down; the flows of .traffic. are not'
+    with pytest.raises(SpecError, match=said):
+        down("rank 4 egress *")
+    assert down("rank 1 *").time_s == pytest.approx(1 / 50)
+    assert down("rank 4 *", "0 B").time_s == 0  # nothing needs the link
+
+
 def test_permutation_is_seeded_and_all_at_once():
     one, flows = traffic_times(STAR, kind="permutation", size="1 GB", seed=4)
     assert sorted(set(flows.src)) == sorted(flows.src)

@@ -204,8 +204,11 @@ def test_long_routes_and_large_tables_are_refused(monkeypatch):
     with pytest.raises(SpecError, match="70 links apart, and the most is 64"):
         case(graph(chain), all_reduce("ring"))
     monkeypatch.setattr("mrcjax.network.graph.MOST_ENTRIES", 50)
-    with pytest.raises(SpecError, match="12 links and 6 ranks.* take 72 entries"):
+    with pytest.raises(SpecError, match="12 links, 7 nodes and 6 ranks.* 72 entries"):
         case(graph(star(6)), all_reduce("ring"))
+    # ranks without a link take rows of the tables too
+    with pytest.raises(SpecError, match="4 links, 9 nodes and 8 ranks.* 72 entries"):
+        case(graph(star(2), ranks=8), all_reduce("ring"))
 
 
 def test_a_fault_matches_a_cable_by_name():

@@ -359,6 +359,22 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
         ("collective.algorithm", "node_size", 'node_rate = "450 GB/s"', "direct"),
     ),
     (
+        "hierarchical_graph",
+        '[network]\nkind = "graph"\nlink_rate = "1 GB/s"\nlinks = [{ from = "0", to = "1" }]\n'
+        + _with(COLLECTIVE, "size", 'algorithm = "hierarchical"\nsize'),
+        ("collective.algorithm", "; name collective.dimensions"),
+    ),
+    (
+        "in_network_without_a_switch_that_could",
+        _collective(FLAT, 'kind = "all_reduce"\nalgorithm = "in_network"\nsize = "1 GB"'),
+        ("collective.algorithm", "a flat_rails like this has none", "another network.kind"),
+    ),
+    (
+        "in_network_not_switched_on",
+        _collective(NODES, 'kind = "all_reduce"\nalgorithm = "in_network"\nsize = "1 GB"'),
+        ("collective.algorithm", "set network.in_network = true"),
+    ),
+    (
         "hierarchical_gather",
         _collective(NODES, 'kind = "all_gather"\nalgorithm = "hierarchical"\nsize = "1 GB"'),
         ("collective.algorithm", "all_gather", 'kind = "all_reduce"'),
@@ -727,6 +743,15 @@ def test_bad_override(override, parts):
         load_spec(FLAT, set=[override])
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_file_of_sends_in_no_text_is_not_sent_to_graphml(tmp_path):
+    path = tmp_path / "sends.csv"
+    path.write_bytes(b"\xff")
+    spec = load_spec(_traffic(f'kind = "file"\nfile = "{path}"'))
+    assert spec.traffic is not None
+    with pytest.raises(SpecError, match="not UTF-8.*name a CSV or JSON file"):
+        spec.traffic.records()
 
 
 def test_spec_from_a_file(tmp_path):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracle import event
-from runs import all_reduce, case_of, expand, times_of, with_random_numbers, with_table
+from runs import all_reduce, case_of, expand, times_of, toml, with_random_numbers, with_table
 from scipy.sparse.csgraph import shortest_path
 from test_engine_oracle import (
     ECMP,
@@ -24,6 +24,7 @@ from test_engine_oracle import (
 )
 
 from mrcjax.bound import lower_bounds
+from mrcjax.emulation import run
 from mrcjax.network import build
 from mrcjax.network.galois import field, prime_power
 from mrcjax.network.hyperx import coordinates, hyperx_graph
@@ -31,7 +32,7 @@ from mrcjax.network.jellyfish import random_graph
 from mrcjax.network.route import split, strata
 from mrcjax.network.slim_fly import mms_graph
 from mrcjax.network.switch_graph import SwitchGraph
-from mrcjax.spec import HyperX, Jellyfish, SlimFly, SpecError, spec_from_dict
+from mrcjax.spec import HyperX, Jellyfish, SlimFly, SpecError, load_spec, spec_from_dict
 
 
 def slim_fly(ranks=50, **more):
@@ -341,6 +342,26 @@ def test_odd_numbers_of_ranks(make, ranks):
     assert np.isfinite(time_s)
     assert time_s >= 2 * (ranks - 1) / ranks * 100e6 / 50e9
     assert (time_s > 0) == (ranks > 1)
+
+
+@pytest.mark.parametrize("make", [slim_fly, hyperx, jellyfish])
+def test_a_partly_filled_node(make):
+    nodes = {"node_size": 4, "node_rate": "450 GB/s", "hosts_per_switch": 4}
+    case = case_of(make(10, **nodes), all_reduce("direct"))
+    bounds = lower_bounds(case)
+    # the last of three nodes has two ranks; nodes fill switches, so both make the same cut
+    assert bounds["nodes (slowest)"] == pytest.approx(100e6 / (2 * 50e9), rel=1e-12)
+    assert float(times_of(case).time_s) >= max(bounds.values())
+
+
+def test_a_trunk_that_is_down_is_refused_where_paths_are_dealt():
+    keys, faults = (
+        hyperx(),
+        'links = [{ match = "switch 0 to *", down = true }]\nreroute = "spread"',
+    )
+    text = toml(network=keys, collective=all_reduce("ring"), faults=faults)
+    with pytest.raises(SpecError, match='a hyperx reroutes nothing with load_balancing = "ideal"'):
+        run(load_spec(text), brief=True)
 
 
 def test_one_switch_alone():

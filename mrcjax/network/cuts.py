@@ -39,7 +39,7 @@ def splits_a_node(part: np.ndarray, node_size: int) -> bool:
 
 
 def _summed(part: np.ndarray, capacity: np.ndarray, parts: int) -> np.ndarray:
-    used = part >= 0
+    used = (part >= 0) & (part < parts)  # the last parts may be built and without ranks
     return np.bincount(part[used], capacity[used], parts)
 
 

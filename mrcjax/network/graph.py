@@ -21,7 +21,7 @@ from mrcjax.network.route import choose, mix, pair_hash
 from mrcjax.pytree import pytree, static
 from mrcjax.spec import Graph, SpecError, rank_of
 
-MOST_ENTRIES = 2**27  # links x ranks, of the routing tables while they are made
+MOST_ENTRIES = 2**27  # links or nodes x ranks, of the routing tables while they are made
 MOST_HOPS = 64  # each is a step of the compiled program
 MOST_PATHS = 64  # shortest paths of a pair with `ideal` balancing
 
@@ -177,11 +177,11 @@ def _numbered(names: list[str]) -> list[str]:
 def build(spec: Graph) -> Wiring:
     """Wire a graph and make its routing tables; raises SpecError for one too large."""
     links = links_of(spec)
-    size = len(links.tail) * links.ranks
+    size = max(len(links.tail), len(links.nodes)) * links.ranks
     if size > MOST_ENTRIES:
         raise SpecError(
-            f"has {len(links.tail):,} links and {links.ranks:,} ranks: routing tables take "
-            f"{size:,} entries, and the most is {MOST_ENTRIES:,}",
+            f"has {len(links.tail):,} links, {len(links.nodes):,} nodes and {links.ranks:,} ranks: "
+            f"routing tables take {size:,} entries, and the most is {MOST_ENTRIES:,}",
             where="network.file" if spec.file else "network.links",
             remedy="use fewer ranks, or a built-in network, whose routes need no tables",
         )

@@ -154,7 +154,8 @@ class Network:
     @property
     def can_reroute(self) -> bool:
         """Whether sends can be led around links that are down: where ports lead to switches."""
-        return self.relay is None and not self.by_table and not self.rails
+        is_dealt = getattr(self.fabric, "deals_paths", False)
+        return self.relay is None and not self.by_table and not self.rails and not is_dealt
 
     @property
     def lends_ports(self) -> bool:

@@ -128,11 +128,10 @@ def split(radix: int, oversubscription: float, where: str) -> tuple[int, int]:
 
 def _check_fits(where: str, ranks: int, largest: int, radix: int, tiers: int) -> None:
     if ranks > largest:
-        more = "three tiers hold more" if tiers == 2 else "a larger radix holds more"
+        more = ", or note that three tiers hold more" if tiers == 2 else ""
         raise SpecError(
             f"{where}.ranks: {ranks} does not fit: {tiers} tiers of {radix}-port switches hold at "
-            f"most {largest} ranks; use ranks <= {largest}, a larger {where}.radix, or note that "
-            f"{more}"
+            f"most {largest} ranks; use ranks <= {largest} or a larger {where}.radix{more}"
         )
 
 

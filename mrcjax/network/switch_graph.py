@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.network.cuts import Cut
+from mrcjax.network.cuts import Cut, splits_a_node
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.next_hops import NextHops, next_hops
 from mrcjax.network.ports import positions, switched
@@ -46,6 +46,11 @@ class SwitchGraph:
     def together(self) -> tuple[tuple[int, ...], ...]:
         """All inner hops share the links between switches; see `Fabric`."""
         return (tuple(range(self.hops)),) if self.hops > 1 else ()
+
+    @property
+    def deals_paths(self) -> bool:
+        """Whether a send takes all of its paths at once, none of them by hash."""
+        return self.load_balancing == "ideal"
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
@@ -160,8 +165,8 @@ def _cut(wiring: Wiring, hops: NextHops, name: str, part_of_switch: np.ndarray) 
     network, fabric = wiring.network, wiring.network.fabric
     assert isinstance(fabric, SwitchGraph)
     part = part_of_switch[np.asarray(fabric.switch_of_rank)]
-    node = part.reshape(-1, network.node_size)
-    if not len(hops.sender) or (node != node[:, :1]).any() or (part == part[0]).all():
+    parts_nodes = splits_a_node(part, network.node_size)
+    if not len(hops.sender) or parts_nodes or (part == part[0]).all():
         return None
     # switches without ranks lie outside all parts
     ends = part_of_switch[hops.sender], part_of_switch[hops.receiver]

@@ -73,7 +73,7 @@ def read_records(
             value=str(path),
             remedy="rename or convert it",
         )
-    text = _text(path, where)
+    text = _text(path, where, "CSV, JSON or GraphML" if noun == "links" else "CSV or JSON")
     records = reader(path, where, noun, text)
     for record in records:
         _check(record, noun, required, optional)
@@ -82,7 +82,7 @@ def read_records(
     return records
 
 
-def _text(path: Path, where: str) -> str:
+def _text(path: Path, where: str, formats: str) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SpecError(
@@ -97,7 +97,7 @@ def _text(path: Path, where: str) -> str:
             f"is not UTF-8 text (byte {error.start})",
             where=where,
             value=str(path),
-            remedy="name a CSV, JSON or GraphML file",
+            remedy=f"name a {formats} file",
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -288,13 +288,14 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         has_dimensions = collective.dimensions is not None or self._is_grid
         is_flat = self.network.node_size == 1 and not has_dimensions
         if collective.algorithm == "hierarchical" and is_flat:
+            add_nodes = 'add node_size = 8 and node_rate = "450 GB/s" under [network], '
+            if isinstance(self.network, Graph):
+                add_nodes = ""
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
                 where="collective.algorithm",
                 value=collective.algorithm,
-                remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
-                "name collective.dimensions, "
-                'or use algorithm = "direct"',
+                remedy=f'{add_nodes}name collective.dimensions, or use algorithm = "direct"',
             )
         in_nodes = collective.algorithm == "hierarchical" and collective.dimensions is None
         if in_nodes and ranks % self.network.node_size:
@@ -307,11 +308,14 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 'or algorithm = "ring" or "direct"',
             )
         if collective.algorithm == "in_network" and not self.network.in_network_levels:
+            what = "set network.in_network = true"
+            if not self.network.may_reduce:
+                what = f"a {self.network.kind} like this has none: choose another network.kind"
             raise SpecError(
                 "needs switches that reduce, and network.in_network is false",
                 where="collective.algorithm",
                 value=collective.algorithm,
-                remedy=("" if self._is_grid else "set network.in_network = true, or ")
+                remedy=("" if self._is_grid else f"{what}, or ")
                 + 'use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:

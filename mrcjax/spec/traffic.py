@@ -22,9 +22,10 @@ _KEYS = {
 class Traffic(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Flows between ranks, all at once unless a file says otherwise.
 
-    permutation: every rank sends to one other, no two to the same, drawn by `seed`. incast: the
-    `senders` ranks after `to` send to it. nearest_neighbour: every rank sends to rank + stride, for
-    every stride, ranks in a ring. file: the sends that a file lists.
+    permutation: every rank sends to one, no two to the same, drawn by `seed`; a rank drawn for
+    itself sends nothing. incast: the `senders` ranks after `to` send to it. nearest_neighbour:
+    every rank sends to rank + stride, for every stride, ranks in a ring. file: the sends that a
+    file lists.
     """
 
     kind: Annotated[

@@ -131,6 +131,11 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
         return between | ({"node"} if self.node_size > 1 else set())
 
     @property
+    def may_reduce(self) -> bool:
+        """Whether it has switches that `in_network` can set to reduce."""
+        return bool(self._levels_there())
+
+    @property
     def in_network_levels(self) -> frozenset[str]:
         """Where switches reduce: "node", "network", both or neither."""
         if not self.in_network:
