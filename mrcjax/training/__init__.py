@@ -16,6 +16,7 @@ from mrcjax.training.computing import (
     parameters,
 )
 from mrcjax.training.cost import RunCost, run_cost
+from mrcjax.training.needed import batch_factor, bucket_factor
 from mrcjax.training.overlap import (
     exposed_all_gather_s,
     exposed_closed_form_s,
@@ -42,6 +43,8 @@ __all__ = [
     "RunCost",
     "TrainingStep",
     "achievable_fraction_convention",
+    "batch_factor",
+    "bucket_factor",
     "buckets",
     "explain",
     "exposed_all_gather_s",
