@@ -217,7 +217,6 @@ def test_impossible_dimensions_are_refused(network, keys, words):
 HALVES = [
     (torus(3, 4), {"algorithm": "rings"}),
     (torus(3, 2, 2), {"algorithm": "rings", "group_size": 4, "group_stride": 3}),
-    (torus(3, 4), {"algorithm": "rings", "group_size": 3}),
     (torus(4, 3), {"dimensions": [4, 3], "between": ["ring", "direct"]}),
     (flat(12, 2), {"dimensions": [2, 3], "group_size": 6, "group_stride": 2, "between": "ring"}),
     (flat(24, 2, **NODE), {"dimensions": [2, 6], "group_size": 12, "group_stride": 2, "chunks": 2}),

@@ -145,7 +145,7 @@ def needed(found: list[Row]) -> Table:
                 "article": row.article,
                 "utilisation": step.utilisation,
                 "factor": factor,
-                "rate": None if factor is None else rate / factor,
+                "rate": rate / factor if factor and _is_by_rate(row) else None,
                 "has": rate,
                 "tokens": tokens * batch_factor(step, row.article),
                 "micro": step.micro_batches * batch_factor(step, row.article),
@@ -166,11 +166,18 @@ def needed(found: list[Row]) -> Table:
         Column("assumed", "assumed", digits=3),
     )
     notes = [
-        "Each alone gives the article's figure, all else as emulated. Rate: as if buckets took "
-        "bytes over rate. Less than one micro-batch cannot be. Peak share: what a chip would have "
-        "to reach while computing if the figure is an MFU; above 1 cannot be.",
+        "Each alone gives the article's figure, all else as emulated. Rate: where buckets take "
+        "bytes over rate, and not the latency of many rounds. Less than one micro-batch "
+        "cannot be. Peak share: what a chip would have to reach while computing if the figure is "
+        "an MFU; above 1 cannot be.",
     ]
     return Table(lines, columns, title="What would have to be true", notes=notes)
+
+
+def _is_by_rate(row: Row) -> bool:
+    """Whether buckets come within a quarter of what their bytes alone take on the busiest link."""
+    runs = row.trained.outcomes.values()
+    return all(each.time_s < 1.25 * each.schedule_bound_s for each in runs)
 
 
 def said(found: list[Row]) -> list[str]:
@@ -183,12 +190,17 @@ def said(found: list[Row]) -> list[str]:
         if row.spec.network.kind == "torus":
             sent = row.trained.buckets.tensor_parallel_sent_bytes
             rate = math.fsum(row.spec.network.port_rates[:2])
-            notes.append(
+            text = (
                 f"- {row.name}: the first dimension carries {format_bytes(sent)} of "
                 f"tensor-parallel traffic per rank and step, {format_seconds(sent / rate)} at "
                 f"{format_rate(rate)} beside {format_seconds(step.computing_s)} of computing; "
-                "taken as hidden"
+                "taken as hidden: with none of it hidden "
+                f"{step.computing_s / (step.step_s + sent / rate):.1%} utilised"
             )
+            if row.article is not None:
+                lost_s = step.computing_s / row.article - step.step_s
+                text += f", with {1 - lost_s * rate / sent:.0%} of it hidden the article's figure"
+            notes.append(text)
         if row.spec.network.kind == "wafer":
             rate = math.fsum(row.spec.network.port_rates)
             layer_s = layer_parameters(training) * training.parameter_bytes / rate

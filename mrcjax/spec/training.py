@@ -167,9 +167,10 @@ class TrainingSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     @property
     def hardware(self) -> TrainingHardware:
         """The GPU: the catalogue's values with the spec's overrides, SI floats."""
-        return TrainingHardware(
-            **{field: self._from_gpu(key)[0] for key, (field, _) in self._gpu_fields().items()}
-        )
+        values: dict[str, Any] = {
+            field: self._from_gpu(key)[0] for key, (field, _) in self._gpu_fields().items()
+        }
+        return TrainingHardware(**values)
 
     def data_parallel(self, ranks: int) -> int:
         """Return the number of replicas on so many ranks."""
