@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.case import Case
-from mrcjax.collective.detour import detoured
+from mrcjax.collective.detour import detoured, none_dealt
 from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers
 from mrcjax.collective.traffic import MOST_ITEMS, Flows, laid_out
 from mrcjax.engine import Params, Sends, SendTimes, Times, emulate_sends
@@ -193,15 +193,18 @@ def _rounds(network: Network, phase: Phase, schedule: Schedule):
     """Receivers, who sends, owners and routes of all rounds, each with the rounds in front."""
     src = jnp.broadcast_to(jnp.arange(network.ranks), (phase.lanes, network.ranks))
 
-    def one(k):
+    def one(dealt, k):
         dst, active = peers(phase, schedule, network, k)
         dst = jnp.broadcast_to(dst, src.shape)
         owner = dst if phase.table >= 0 else owners(phase, schedule, network, k)
         active = jnp.broadcast_to(active, src.shape)
-        ways = detoured(network, phase, k, src, dst)
-        return dst, active, jnp.broadcast_to(owner, src.shape), ways
+        ways, dealt = detoured(network, phase, src, dst, active, dealt)
+        return dealt, (dst, active, jnp.broadcast_to(owner, src.shape), ways)
 
-    return jax.vmap(one)(jnp.arange(phase.rounds))
+    rounds = jnp.arange(phase.rounds)
+    if network.reroute:  # where chunks go depends on where those before went
+        return jax.lax.scan(one, none_dealt(network), rounds)[1]
+    return jax.vmap(lambda k: one(none_dealt(network), k)[1])(rounds)
 
 
 def _pattern(phase: Phase) -> Phase:

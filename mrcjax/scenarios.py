@@ -10,7 +10,7 @@ import numpy as np
 
 from mrcjax.case import Case, numbers
 from mrcjax.collective import Phase, Schedule
-from mrcjax.collective.detour import detoured
+from mrcjax.collective.detour import detoured, none_dealt
 from mrcjax.collective.schedule import peers
 from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
@@ -98,7 +98,8 @@ def _down_sends(network: Network, schedule: Schedule, phase: Phase, k: jax.Array
     dst = jnp.broadcast_to(dst, active.shape)
     src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], active.shape)
     link = jnp.full(active.shape, network.no_link)
-    for hop in detoured(network, phase, k, src, dst).hops:
+    ways, _ = detoured(network, phase, src, dst, active, none_dealt(network))
+    for hop in ways.hops:
         down = jnp.where(network.up[hop], network.no_link, hop)
         down = down.min(axis=0) if down.ndim > active.ndim else down
         link = jnp.where(link == network.no_link, down, link)

@@ -5,8 +5,10 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mrcjax.case import build
 from mrcjax.spec import load_spec
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -72,3 +74,11 @@ def test_a_plain_ring_over_the_replicas_is_slower_than_two_levels():
     assert ring.trained.step.utilisation < levels.trained.step.utilisation
     sizes = [o.size_bytes for row in (levels, ring) for o in row.trained.outcomes.values()]
     assert len(set(sizes)) == 1
+
+
+def test_four_failed_cables_are_eight_links_down_on_every_network():
+    failures = runpy.run_path(str(EXPERIMENTS / "failures" / "run.py"))
+    for network in failures["NETWORKS"]:
+        case = build(failures["spec"](network, 64, 4, 8))
+        left = np.asarray(case.params.capacity_bytes_per_s) / case.wiring.capacity_bytes_per_s
+        assert (case.wiring.cables * (1 - left)).sum() == pytest.approx(8), network

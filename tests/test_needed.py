@@ -1,9 +1,10 @@
 """What would have to be true for a utilisation, put back into the step that it was asked of."""
 
+import msgspec
 import pytest
 
 from mrcjax.spec import TrainingSpec
-from mrcjax.training import batch_factor, bucket_factor, step
+from mrcjax.training import achievable_fraction, batch_factor, bucket_factor, step
 
 RANKS = 1024
 
@@ -40,6 +41,19 @@ def test_so_many_micro_batches_give_the_utilisation(times):
     assert batch_factor(many, few.utilisation) == pytest.approx(1 / times, rel=1e-12)
 
 
+@pytest.mark.parametrize("mfu", [0.2, 0.5, 0.7])
+def test_so_large_a_fraction_of_peak_gives_the_mfu(mfu):
+    """With more exposed as computing gets faster, so more than the quotient."""
+    training = TrainingSpec()
+    done = step(training, RANKS, 3e-3, 3e-3)
+    fraction = achievable_fraction(training, done, mfu)
+    assert fraction is not None
+    other = msgspec.structs.replace(training, achievable_fraction=fraction)
+    assert step(other, RANKS, 3e-3, 3e-3).mfu == pytest.approx(mfu, rel=1e-9)
+    assert (fraction > mfu / done.utilisation) == (mfu > done.mfu)
+    assert achievable_fraction(training, done, 0.99) is None
+
+
 @pytest.mark.parametrize("utilisation", [0.0, 1.0, float("nan"), -1.0])
 def test_what_is_no_utilisation_is_refused(utilisation):
     done = step(TrainingSpec(), RANKS, 9e-3, 9e-3)
@@ -47,3 +61,5 @@ def test_what_is_no_utilisation_is_refused(utilisation):
         batch_factor(done, utilisation)
     with pytest.raises(ValueError, match="between 0 and 1"):
         bucket_factor(TrainingSpec(), done, utilisation)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        achievable_fraction(TrainingSpec(), done, utilisation)

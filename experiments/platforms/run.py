@@ -17,7 +17,13 @@ from mrcjax.comparison.compared import Compared
 from mrcjax.outcome import Outcome
 from mrcjax.spec import Spec
 from mrcjax.step import TrainingOutcome, bucket_spec, train
-from mrcjax.training import batch_factor, bucket_factor, exposed_closed_form_s, layer_parameters
+from mrcjax.training import (
+    achievable_fraction,
+    batch_factor,
+    bucket_factor,
+    exposed_closed_form_s,
+    layer_parameters,
+)
 from mrcjax.training import step as training_step
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
@@ -149,7 +155,7 @@ def needed(found: list[Row]) -> Table:
                 "has": rate,
                 "tokens": tokens * batch_factor(step, row.article),
                 "micro": step.micro_batches * batch_factor(step, row.article),
-                "fraction": row.article / step.utilisation,
+                "fraction": achievable_fraction(training, step, row.article),
                 "assumed": training.hardware.achievable_fraction,
             }
         )
@@ -169,7 +175,7 @@ def needed(found: list[Row]) -> Table:
         "Each alone gives the article's figure, all else as emulated. Rate: where buckets take "
         "bytes over rate, and not the latency of many rounds. Less than one micro-batch "
         "cannot be. Peak share: what a chip would have to reach while computing if the figure is "
-        "an MFU; above 1 cannot be.",
+        "an MFU; - is more than all of it.",
     ]
     return Table(lines, columns, title="What would have to be true", notes=notes)
 

@@ -28,17 +28,32 @@ class Ends:
     port: jax.Array
 
 
+@pytree
+class Dealt:
+    """Chunks that left and entered by each port beyond its own, (ports, ranks) real numbers."""
+
+    out: jax.Array
+    into: jax.Array
+
+
+def none_dealt(network: Network) -> Dealt:
+    """Before the first round of a phase; empty where nothing is rerouted."""
+    nothing = jnp.zeros((network.ports, network.ranks) if network.reroute else (0, 0))
+    return Dealt(nothing, nothing)
+
+
 def detoured(
-    network: Network, phase: Phase, k: jax.Array | int, src: jax.Array, dst: jax.Array
-) -> Route:
+    network: Network, phase: Phase, src: jax.Array, dst: jax.Array, active: jax.Array, dealt: Dealt
+) -> tuple[Route, Dealt]:
     """`route`, with sends whose own way is down on the ways that are left.
 
     `network.reroute` = "spread": equal parts on all of them; chunks that `direct` deals whole to
-    the ports stay whole and are dealt in turn. "neighbour": all on the next port that is up. A send
-    that has no way left keeps its own.
+    the ports stay whole and go where fewest went. "neighbour": all on the next port that is up. A
+    send that has no way left keeps its own. active: (lanes, ranks) bool, what is sent. dealt: what
+    was dealt in the rounds before, and comes back with this round.
     """
     if not network.reroute:
-        return route(network, phase, src, dst)
+        return route(network, phase, src, dst), dealt
     lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
     own = Ends(jnp.broadcast_to(src, dst.shape), dst, lane % network.ports)
     inside = (
@@ -51,15 +66,14 @@ def detoured(
     others_up = _is_up(network, ways, lane[None])
     stays = own_up | ~others_up.any(axis=0)
     is_dealt = network.ports > 1 and phase.per_lane > 0
-    if network.reroute == "neighbour" or is_dealt:
-        if network.reroute == "neighbour":
-            first, number = _place(network, own) + 1, jnp.zeros((), jnp.int32)
-        else:
-            first, number = (phase.layout[1] - 1) % phase.lanes % network.ports, None
-            number = _number_moved(others_up, own.port, k)
-        chosen = _take(ways, _nth(others_up, first, number))
-        return _single(network, own, _where(stays, own, chosen), lane, inside, ~stays, is_dealt)
-    return _several(network, own, ways, others_up, lane, inside, stays)
+    if network.reroute == "neighbour":
+        index = _nth(others_up, _place(network, own) + 1, jnp.zeros((), jnp.int32))
+    elif is_dealt:
+        index, dealt = _deal(network, phase, own, others_up, active & ~stays, dealt)
+    else:
+        return _several(network, own, ways, others_up, lane, inside, stays), dealt
+    chosen = _where(stays, own, _take(ways, index))
+    return _single(network, own, chosen, lane, inside, ~stays, is_dealt), dealt
 
 
 def _ways(network: Network, own: Ends) -> Ends:
@@ -112,11 +126,31 @@ def _by_hash(network: Network) -> bool:
     return any(tier.sharing in ("cable", "spray") for tier in network.tiers)
 
 
-def _number_moved(others_up: jax.Array, port: jax.Array, k: jax.Array | int) -> jax.Array:
-    """How many sends of the rank were moved before this one, were all its rounds alike."""
-    down = ~others_up
-    before = (down & (jnp.arange(down.shape[0])[:, None, None] < port)).sum(axis=0)
-    return k * down.sum(axis=0) + before
+def _deal(
+    network: Network, phase: Phase, own: Ends, up: jax.Array, moved: jax.Array, dealt: Dealt
+) -> tuple[jax.Array, Dealt]:
+    """Choose the port of every moved chunk: where sender and receiver have had fewest so far.
+
+    Lane by lane: on a lane the receivers are a permutation of the senders, so all ranks choose at
+    once. Ports that have one chunk fewer from the start come first. up: (ports, lanes, ranks).
+    """
+    num = network.ports
+    extra = (phase.layout[1] - 1) % phase.lanes % num  # ports below it have one chunk more
+    port = jnp.arange(num)[:, None]
+    order = (port - extra) % num
+    more = port < extra
+    ranks = jnp.arange(network.ranks)
+    chosen = []
+    for lane in range(phase.lanes):
+        dst = own.dst[lane]
+        load = jnp.maximum(dealt.out, dealt.into[:, dst]) + more
+        cost = jnp.where(up[:, lane], load * num + order, jnp.inf)
+        way = jnp.argmin(cost, axis=0)
+        one = moved[lane].astype(dealt.out.dtype)
+        out = dealt.out.at[way, ranks].add(one)
+        dealt = Dealt(out, dealt.into.at[way, dst].add(one))
+        chosen.append(way)
+    return jnp.stack(chosen), dealt
 
 
 def _nth(up: jax.Array, first: jax.Array | int, number: jax.Array) -> jax.Array:
@@ -160,27 +194,35 @@ def _single(
 def _several(
     network: Network, own: Ends, ways: Ends, up: jax.Array, lane, inside, stays: jax.Array
 ) -> Route:
-    """Sends in equal parts on all ways that are up; with spraying each way gets its paths."""
+    """Sends in equal parts on all ways that are up."""
+    if any(tier.sharing == "spray" for tier in network.tiers):
+        return _sprayed(network, own, ways, up, lane, inside, stays)
+    first = jnp.arange(up.shape[0])[:, None, None] == 0
+    parts = jnp.where(stays, first, up / jnp.maximum(up.sum(axis=0), 1))
+    hops = _all_hops(network, own, _where(stays, own, ways), lane, inside)
+    return _parted(network, hops, parts)
+
+
+def _sprayed(
+    network: Network, own: Ends, ways: Ends, up: jax.Array, lane, inside, stays: jax.Array
+) -> Route:
+    """The paths of a send dealt in turn to the ways that are up; each path hashes for itself."""
     fabric = network.fabric
-    sprayed = any(tier.sharing == "spray" for tier in network.tiers)
-    count = jnp.maximum(up.sum(axis=0), 1)
-    num = fabric.paths if sprayed else up.shape[0]  # type: ignore[attr-defined]
+    num = fabric.paths  # type: ignore[attr-defined]
+    count = jnp.clip(up.sum(axis=0), 1, num)
     path = jnp.arange(num)[:, None, None]
     turn = path % count
     nth = jnp.stack([_nth(up, 0, jnp.asarray(i)) for i in range(up.shape[0])])
     taken = _where(stays, own, _take(ways, jnp.take_along_axis(nth, turn, axis=0)))
-    lane = jnp.broadcast_to(lane, turn.shape)
-    if sprayed:
-        # every path hashes for itself
-        network = replace(network, fabric=replace(fabric, paths=1))  # type: ignore[type-var]
-        parts = jnp.where(stays, 1.0 / num, 1.0 / (count * (num // count + (turn < num % count))))
-        salt = lane + path * (lane.max() + 1)
-    else:
-        parts = jnp.where(stays, path == 0, (path < count) / count)
-        salt = lane
-    used = parts > 0
-    hops = _all_hops(network, own, taken, salt, inside)
-    hops = tuple(jnp.where(used, hop, network.no_link) for hop in hops)
+    alone = replace(network, fabric=replace(fabric, paths=1))  # type: ignore[type-var]
+    salt = lane + path * (lane.max() + 1)
+    hops = _all_hops(alone, own, taken, salt, inside)
+    of_way = num // count + (turn < num % count)
+    return _parted(network, hops, jnp.where(stays, 1.0 / num, 1.0 / (count * of_way)))
+
+
+def _parted(network: Network, hops: tuple[jax.Array, ...], parts: jax.Array) -> Route:
+    hops = tuple(jnp.where(parts > 0, hop, network.no_link) for hop in hops)
     return Route(hops, parts, ports=_num_ports(network))
 
 

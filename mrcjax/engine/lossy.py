@@ -24,7 +24,7 @@ def repeated(
     if kept is None:
         return [None] * len(links)
     through = [kept[link] for link in links]
-    whole = jnp.ones(())
+    whole = jnp.ones((), kept.dtype)
     for each in through:
         whole = whole * each
     sent = 1.0 / whole if window is None else (1.0 + (window - 1.0) * (1.0 - whole)) / whole

@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.detour import detoured
+from mrcjax.collective.detour import Dealt, detoured, none_dealt
 from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, port_hops
 from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
@@ -96,7 +96,9 @@ def run_phase(
         jnp.concatenate([params.capacity_bytes_per_s, jnp.ones((1,), dtype)]),
         jnp.concatenate([params.latency_s, jnp.zeros((1,), dtype)]),
         None if params.loss is None else jnp.append(1.0 - params.loss, jnp.ones((1,), dtype)),
-        _route(network, phase, 0, peers(phase, schedule, network, 0)[0]) if fixed else None,
+        _route(network, phase, *peers(phase, schedule, network, 0), none_dealt(network))[0]
+        if fixed
+        else None,
         lanes.lane_free,
     )
     equal = params.chunk_bytes[phase.sizes].shape[1:] == (1,)
@@ -104,24 +106,28 @@ def run_phase(
     alike = len({line.size for line in phase.lines if line.size > 1}) <= 1
     repeats = config.fast_forward and fixed and alike and equal and dtype == jnp.float64
     repeats = repeats and params.jitter is None
-    state = ((lanes, entry), jnp.zeros_like(lanes.link_free))
-    (lanes, arrived), link_bytes = run_rounds(
-        partial(_round, plan), phase.rounds, repeats, state, operands
+    tallies = jnp.zeros_like(lanes.link_free), none_dealt(network)
+    (lanes, arrived), (link_bytes, _) = run_rounds(
+        partial(_round, plan), phase.rounds, repeats, ((lanes, entry), tallies), operands
     )
     return lanes, arrived, link_bytes
 
 
-def _route(network: Network, phase: Phase, k: jax.Array | int, dst: jax.Array) -> Route:
+def _route(
+    network: Network, phase: Phase, dst: jax.Array, active: jax.Array, dealt: Dealt
+) -> tuple[Route, Dealt]:
     src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], dst.shape)
-    return detoured(network, phase, k, src, dst)
+    return detoured(network, phase, src, dst, active, dealt)
 
 
 def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     """One round: all hops of all sends, then the arrivals at the receivers."""
-    (lanes, arrived), link_bytes = state
+    (lanes, arrived), (link_bytes, dealt) = state
     params, network, phase = operands.params, operands.network, plan.phase
     dst, active = peers(phase, operands.schedule, network, k)
-    ways = _route(network, phase, k, dst) if operands.route is None else operands.route
+    ways = operands.route
+    if ways is None:
+        ways, dealt = _route(network, phase, dst, active, dealt)
     links = tuple(jnp.where(active, link, network.no_link) for link in ways.hops)
     sizes = params.chunk_bytes[phase.sizes]
     if phase.table >= 0:
@@ -140,11 +146,12 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     head = tail = jnp.where(active, begin, NEVER)
     free = lanes.link_free
     lane_free = lanes.lane_free
-    factors = repeated(operands.kept, params.window, links, ways.shares)
+    shares = None if ways.shares is None else ways.shares.astype(sent.dtype)
+    factors = repeated(operands.kept, params.window, links, shares)
 
     def cross(rule: str, moving, link: jax.Array, factor: jax.Array | None):
         head, tail, free, total = moving
-        sends = (head, tail, sent, ways.shares, factor)
+        sends = (head, tail, sent, shares, factor)
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)
         return (tail if plan.store_and_forward else head, tail, free, total + work), left
 
@@ -175,7 +182,7 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
         at_receiver = jnp.where(at_receiver > NEVER, reduced, NEVER)
         reducer_free = later(reducer_free, at_receiver)
     arrived = later(at_receiver, arrived)
-    return (Lanes(lane_free, free, reducer_free), arrived), link_bytes
+    return (Lanes(lane_free, free, reducer_free), arrived), (link_bytes, dealt)
 
 
 def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:

@@ -1,6 +1,9 @@
-"""Turn a training step around: what would have to be true for another utilisation."""
+"""Turn a training step around: what would have to be true for another efficiency."""
 
 import math
+from collections.abc import Callable
+
+import msgspec
 
 from mrcjax.spec import TrainingSpec
 from mrcjax.training.step_time import TrainingStep, step
@@ -23,13 +26,28 @@ def bucket_factor(training: TrainingSpec, done: TrainingStep, utilisation: float
 
     if not done.gradient_bucket_s or excess(0.0) < 0:
         return None
-    low, high = 0.0, 1.0
+    high = 1.0
     while excess(high) > 0:
-        low, high = high, 2 * high
-    # the curve has kinks, but only falls; halving ends when nothing is between
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
+        high *= 2
+    return _crossing(lambda factor: -excess(factor), 0.0, high)
+
+
+def achievable_fraction(training: TrainingSpec, done: TrainingStep, mfu: float) -> float | None:
+    """Fraction of peak while computing that this MFU would take, with the buckets as they are.
+
+    Faster computing also hides less. None where even all of the peak would not be enough.
+
+    Raises:
+        ValueError: mfu is not between 0 and 1.
+    """
+    _check(mfu)
+
+    def excess(fraction: float) -> float:
+        faster = msgspec.structs.replace(training, achievable_fraction=fraction)
+        times_s = (done.gradient_bucket_s, done.parameter_bucket_s)
+        return step(faster, done.ranks, *times_s).mfu - mfu
+
+    return None if excess(1.0) < 0 else _crossing(excess, 0.0, 1.0)
 
 
 def batch_factor(done: TrainingStep, utilisation: float) -> float:
@@ -46,6 +64,13 @@ def batch_factor(done: TrainingStep, utilisation: float) -> float:
     return lost_s / done.computing_s * utilisation / (1 - utilisation)
 
 
+def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that only rises, with kinks, passes zero; halving until nothing is left."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
+    return high
+
+
 def _check(utilisation: float) -> None:
     if not (math.isfinite(utilisation) and 0 < utilisation < 1):
-        raise ValueError(f"utilisation must be between 0 and 1, got {utilisation}")
+        raise ValueError(f"must be between 0 and 1, got {utilisation}")
