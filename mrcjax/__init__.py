@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mrcjax.collective import table_schedule
     from mrcjax.comparison import compare
     from mrcjax.emulation import run
-    from mrcjax.engine import Config, Params, Times, emulate
+    from mrcjax.engine import Config, Params, Times, emulate, fluid_finish_times
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec, SpecError, load_spec
     from mrcjax.step import train
@@ -67,6 +67,7 @@ __all__ = [
     "build",
     "compare",
     "emulate",
+    "fluid_finish_times",
     "load",
     "load_spec",
     "lower_bounds",
@@ -89,6 +90,7 @@ _MODULE_OF_NAME = {
     "build": "case",
     "compare": "comparison",
     "emulate": "engine",
+    "fluid_finish_times": "engine",
     "load": "archive",
     "load_spec": "spec",
     "lower_bounds": "bound",

@@ -28,11 +28,38 @@ class Tier:
 
 
 @dataclass(frozen=True)
+class FlowTimes:
+    """The flows of a run of traffic, (flows,) each: ranks, bytes, when they have arrived."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size_bytes: np.ndarray
+    finish_s: np.ndarray
+
+
+@dataclass(frozen=True)
+class Scenarios:
+    """Completion times of many scenarios; scenario s takes every seed of the run + s."""
+
+    times_s: np.ndarray  # (scenarios,)
+
+    def spread_s(self) -> dict[str, float]:
+        """Smallest, median, 95 and 99 per cent, largest, in seconds."""
+        parts = {"min": 0, "median": 50, "p95": 95, "p99": 99, "max": 100}
+        return {name: float(np.percentile(self.times_s, at)) for name, at in parts.items()}
+
+    def to_json(self) -> dict:
+        """The object under "scenarios" of `mrcjax run --json`."""
+        return {"count": len(self.times_s), "time_s": self.spread_s()}
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one run; every engine gives the same.
 
     Arrays are NumPy, SI units. `bounds_s` maps the name of each lower bound to its seconds;
-    `lower_bound_s` is the largest of those that hold for any schedule, `bound_kind` its name.
+    `lower_bound_s` is the largest of those that hold for any schedule, `bound_kind` its name. Of
+    many scenarios all but `scenarios` is the first's, the run of the seeds as they stand.
     """
 
     spec: Spec
@@ -61,6 +88,9 @@ class Outcome:
     wall_s: dict[str, float]  # build, compile, run
     warnings: tuple[str, ...] = ()
     seeds: dict[str, int] = field(default_factory=dict)
+    fluid: dict[str, float] | None = None  # engine fluid: sends, events, passes, quantum and error
+    flows: FlowTimes | None = None  # traffic
+    scenarios: Scenarios | None = None
 
     @property
     def bound_ratio(self) -> float:
@@ -82,8 +112,10 @@ class Outcome:
 
     def to_json(self) -> dict:
         """The object of `mrcjax run --json`."""
-        finish = self.finish_s
-        return {
+        more = {} if self.fluid is None else {"fluid": self.fluid}
+        if self.flows is not None:
+            more["flow_finish_s"] = self.flows.finish_s.tolist()
+        return more | {
             "schema": 1,
             "network": {"kind": self.kind, "ranks": self.ranks, "links": self.num_links},
             "collective": {
@@ -108,12 +140,13 @@ class Outcome:
             "algbw_bytes_per_s": self.algbw_bytes_per_s,
             "busbw_bytes_per_s": self.busbw_bytes_per_s,
             "finish_s": {
-                "min": float(np.min(finish)),
-                "median": float(np.median(finish)),
-                "max": float(np.max(finish)),
+                "min": float(np.min(self.finish_s)),
+                "median": float(np.median(self.finish_s)),
+                "max": float(np.max(self.finish_s)),
             },
             "rules": {tier.name: tier.rule for tier in self.tiers},
             "seeds": self.seeds,
+            **({} if self.scenarios is None else {"scenarios": self.scenarios.to_json()}),
             "wall_s": self.wall_s,
             "warnings": list(self.warnings),
         }

@@ -22,7 +22,7 @@ class TrainingOutcome:
     """A training step on a network, what a whole run costs, and the runs behind both."""
 
     step: TrainingStep
-    cost: RunCost | None  # None where the network is not priced
+    cost: RunCost | None  # None where the network or the GPU is not priced
     buckets: Buckets
     t_rs_s: float  # of one gradient bucket; 0 where there is none
     t_ag_s: float  # of one parameter bucket; 0 where there is none
@@ -92,10 +92,18 @@ def train(
         0.0 if bucket is None else outcomes[bucket.collective].time_s
         for bucket in (sent.gradient, sent.parameter)
     )
-    step = training.step(spec.training, ranks, t_rs_s, t_ag_s)
+    slowest = max((slow.factor for slow in spec.faults.slow), default=1.0)
+    step = training.step(spec.training, ranks, t_rs_s, t_ag_s, slowest)
     cost, unpriced = None, ()
     watts, usd = network_watts(materials), materials.usd_with_nics
-    if watts is None or usd is None:
+    missing = spec.training.hardware.unpriced
+    if missing:
+        keys = " and ".join(f"training.{key}" for key in missing)
+        unpriced = (
+            f"the cost of the run is not known: the catalogue has no price or power of gpu = "
+            f'"{spec.training.gpu}"; give {keys} to have it',
+        )
+    elif watts is None or usd is None:
         unpriced = (f"the cost of the run is not known: {'; '.join(materials.notes)}",)
     else:
         cost = training.run_cost(spec.training, step, ranks, watts, usd)
@@ -115,15 +123,29 @@ def train(
 def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:
     """Return the spec whose collective is this bucket, in all data-parallel groups at once."""
     everyone = sent.group_size == spec.network.ranks
-    collective = msgspec.structs.replace(
-        spec.collective,
-        kind=bucket.collective,
-        size=Bytes(bucket.size_bytes),
-        algorithm=spec.collective.algorithm if algorithm is None else algorithm,
-        group_size=None if everyone else sent.group_size,
-        group_stride=1 if everyone else sent.group_stride,
+    keys = {
+        "kind": bucket.collective,
+        "size": Bytes(bucket.size_bytes),
+        "algorithm": spec.the_collective.algorithm if algorithm is None else algorithm,
+        "group_size": None if everyone else sent.group_size,
+        "group_stride": 1 if everyone else sent.group_stride,
+    }
+    try:
+        collective = msgspec.structs.replace(spec.the_collective, **keys)
+        return msgspec.structs.replace(spec, collective=collective)
+    except SpecError as error:
+        raise _asked_by_training(error, bucket) from None
+
+
+def _asked_by_training(error: SpecError, bucket: Bucket) -> SpecError:
+    """The same error, told of a collective that stands nowhere in the file."""
+    sharding = 'training.optimiser_sharding = "none" (one all-reduce)'
+    return SpecError(
+        f"{error.what} (which [training] asks for: its buckets are a {bucket.collective})",
+        where=error.where,
+        value=error.value,
+        remedy=error.remedy.replace('kind = "all_reduce"', sharding),
     )
-    return msgspec.structs.replace(spec, collective=collective)
 
 
 def network_watts(materials: Inventory) -> float | None:

@@ -212,7 +212,9 @@ def expand(case: Case, params: Params | None = None) -> Expanded:
 
 def rule_of_link(case: Case, link: int) -> str:
     """Name the rule by which a small case shares a link."""
-    return "share" if case.network.tier_of(link).sharing in ("trunk", "spray") else "fifo"
+    relay = case.network.relay
+    is_shared = case.network.tier_of(link).sharing in ("trunk", "spray")
+    return "share" if is_shared or (relay is not None and relay.splits) else "fifo"
 
 
 def sends_of(case: Case, params: Params | None = None) -> list[ExactSend]:

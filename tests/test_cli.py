@@ -209,7 +209,7 @@ def test_training_gives_the_step_and_its_cost(call, training_file, tmp_path):
 
 @pytest.mark.parametrize(("name", "text", "parts"), BAD_SPECS, ids=[bad[0] for bad in BAD_SPECS])
 def test_bad_spec_is_refused_before_jax_is_there(call, tmp_path, monkeypatch, name, text, parts):
-    monkeypatch.setattr(cli, "_prepare_jax", lambda: pytest.fail("JAX was asked for"))
+    monkeypatch.setattr(cli.run, "prepare_jax", lambda: pytest.fail("JAX was asked for"))
     path = tmp_path / f"{name}.toml"
     path.write_text(text)
     # where the message names the text, it names the file
@@ -275,7 +275,7 @@ def test_files_that_cannot_be_read(call, tmp_path):
 
 
 def test_out_is_checked_before_the_work(call, spec_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_emulated", lambda _: pytest.fail("was emulated"))
+    monkeypatch.setattr(cli.run, "_emulated", lambda _: pytest.fail("was emulated"))
     (tmp_path / "notes.txt").write_text("keep me")
     refused(call("run", spec_file, "--out", tmp_path / "notes.txt"), "notes.txt", "not an HDF5")
     refused(call("run", spec_file, "--out", tmp_path / "notes.txt" / "a.h5"), "not a folder")
@@ -307,7 +307,7 @@ def test_a_bug_is_no_refusal(spec_file, monkeypatch):
     def broken(_):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(cli, "_emulated", broken)
+    monkeypatch.setattr(cli.run, "_emulated", broken)
     with pytest.raises(ValueError, match="a bug"):
         cli.main(["run", str(spec_file)])
 
@@ -317,7 +317,7 @@ def test_out_of_memory(call, spec_file, monkeypatch, error):
     def greedy(_):
         raise error
 
-    monkeypatch.setattr(cli, "_emulated", greedy)
+    monkeypatch.setattr(cli.run, "_emulated", greedy)
     refused(call("run", spec_file), "out of memory", "fewer ranks")
 
 

@@ -32,8 +32,8 @@ def quick_compare(monkeypatch: pytest.MonkeyPatch, slower: float = 1.25, **args)
         bound_s[id(case.params)] = max(lower_bounds(case).values())
         return case
 
-    def compiled(params, network, schedule, config, brief):
-        links = jnp.zeros(network.num_links)
+    def compiled(inputs, config, brief, engine):
+        links = jnp.zeros(inputs[1].num_links)
 
         def emulation(params, network, schedule):
             time_s = jnp.asarray(bound_s[id(params)] * slower)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mrcjax.cli import main
 from mrcjax.comparison import compare_specs
 from mrcjax.emulation import run
 from mrcjax.network.inventory import inventory
@@ -50,7 +51,7 @@ def test_rows_are_what_the_specs_give_alone(tmp_path):
     assert "rails-bucket-reduce_scatter" in found.runs
     assert len(said) == 2
     paths = found.figures(tmp_path, "mrcjax compare rails.toml tree.toml")
-    assert [path.name for path in paths] == ["compare.png", "compare.svg"]
+    assert [path.name for path in paths] == ["compare_own.png", "compare_own.svg"]
 
 
 def test_a_spec_that_cannot_be_built_is_named_before_any_runs():
@@ -59,3 +60,27 @@ def test_a_spec_that_cannot_be_built_is_named_before_any_runs():
     with pytest.raises(SpecError, match=r"tree: network\.ranks: 100 does not fit"):
         compare_specs({"rails": load_spec(RAILS), "tree": broken}, said.append)
     assert not said
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("a.toml", "a.toml"), ("two specs", "a")),
+        (("a.toml", "--ranks", "64"), ("--ranks", "network.ranks")),
+        (("none.toml",), ("none.toml",)),
+    ],
+)
+def test_the_command_line_refuses(tmp_path, monkeypatch, capsys, words, parts):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text(TREE)
+    assert main(["compare", *words]) == 2
+    said = capsys.readouterr().err
+    assert all(part in said for part in parts)
+
+
+def test_the_command_line_compares(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text(TREE)
+    assert main(["compare", "a.toml", "--no-figures"]) == 0
+    assert "fat_tree" in capsys.readouterr().out
+    assert (tmp_path / "results" / "compare_own.h5").exists()

@@ -59,6 +59,10 @@ def wired(*reach, **more):
     return {"kind": "flat_rails", "ranks": 12, "rail_rate": "50 GB/s", "reach": reach, **more}
 
 
+def torus(*dims, **more):
+    return {"kind": "torus", "dims": dims, "link_rate": "50 GB/s", **more}
+
+
 def scatter(algorithm="direct", size="100 MB", **more):
     return {"kind": "reduce_scatter", "algorithm": algorithm, "size": size, **more}
 
@@ -104,6 +108,18 @@ CASES = {
     "wired direct": (wired(3, 4), scatter()),
     "wired ring relayed": (wired(4, 3, channels=2), gather("ring")),
     "wired store and forward": (wired(3, 4), scatter(), STORE),
+    "torus direct": (torus(3, 4), scatter()),
+    "torus ties up": (torus(2, 4, ties="up"), ALL_TO_ALL),
+    "torus rings": (torus(2, 3), all_reduce("rings")),
+    "torus rings elements": (torus(3, 2, **ENDS), all_reduce("rings", "100 kB", element_bytes=4)),
+    "torus of single cables": (torus(2, 3, double=False), all_reduce("rings"), STORE),
+    "torus dimensions": (
+        torus(3, 2),
+        all_reduce("hierarchical", between=["ring", "direct"], chunks=2),
+    ),
+    "mesh ring": ({**torus(3, 3), "kind": "mesh"}, gather("ring")),
+    "mesh rings": ({**torus(3, 2), "kind": "mesh"}, all_reduce("rings")),
+    "dimensions": (flat(12, 2), all_reduce("hierarchical", dimensions=[3, 4], between="ring")),
     "nodes direct": (flat(12, 3, **NODE), scatter()),
     "nodes ring": (tree(nics=1, **NODE), gather("ring")),
     "nodes groups inside": (flat(12, 3, **NODE), scatter("ring", group_size=2, group_stride=2)),
@@ -140,15 +156,18 @@ LONG = (
     "planes ecmp",
     "dragonfly spray",
     "wired ring relayed",
+    "torus ties up",
+    "torus rings elements",
+    "mesh rings",
     "nodes groups mixed",
     "hierarchical wired",
     "hierarchical ring chunks",
 )
 
 
-def marked(names):
+def marked(names, long=LONG):
     """Mark what takes long to compile; each kind of link rule has a case that does not."""
-    return [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in names]
+    return [pytest.param(n, marks=pytest.mark.slow) if n in long else n for n in names]
 
 
 def assert_same(times, expanded, oracle):

@@ -35,9 +35,14 @@ CASES = {
     "tree trunks": (TREE, SCATTER),
     "nodes direct": (flat(8, 2, **NODE), SCATTER),
     "wired": ({"kind": "flat_rails", "ranks": 6, "rail_rate": "50 GB/s", "reach": [2, 3]}, SCATTER),
+    "torus rings": (
+        {"kind": "torus", "dims": [2, 3], "link_rate": "50 GB/s"},
+        all_reduce("rings"),
+    ),
+    "torus direct": ({"kind": "torus", "dims": [2, 3], "link_rate": "50 GB/s"}, SCATTER),
     "table": (flat(6, 2), SCATTER),
 }
-SLOW = ("wired", "nodes direct", "channels share a port", "tree trunks", "elements")
+SLOW = ("wired", "torus direct", "nodes direct", "channels share a port", "tree trunks", "elements")
 SLOW_SYMMETRIC = [pytest.param(n, marks=pytest.mark.slow) for n in ("hierarchical", "tree spray")]
 ALL = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES]
 

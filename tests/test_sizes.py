@@ -1,8 +1,10 @@
 """Counts of switches and cables against closed forms and published tables."""
 
+import math
+
 import pytest
 
-from mrcjax.network import sizes
+from mrcjax.network import sizes, switch_sizes
 from mrcjax.spec import SpecError
 
 
@@ -89,6 +91,49 @@ def test_dragonfly_of_deepseek_table_3():
     # 511 more than the group pairs: surplus ports become parallel cables
     assert size.switch_cables_global == 511 * 510 // 2 + 511 == 130_816
     assert size.local_cables + size.switch_cables_global == 384_272
+
+
+def test_slim_fly_of_deepseek_table_3():
+    """q = 28 is no prime power: the table counts a graph that does not exist."""
+    size = switch_sizes.slim_fly(where="network", q=28)
+    assert (size.network_ports, size.hosts, size.radix) == (42, 21, 63)
+    assert size.endpoints == size.host_cables == 32_928
+    assert size.switches == {"switch": 1_568}
+    assert size.switch_cables == 32_928
+    with pytest.raises(SpecError, match=r"network\.q is no prime power.*28; use q = 27 or q = 29"):
+        switch_sizes.check_slim_fly_exists("network", 28)
+
+
+@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 13, 16, 25, 27, 32])
+def test_slim_fly_has_the_closed_form(q):
+    d = {3: -1, 0: 0, 1: 1}[q % 4]
+    size = switch_sizes.slim_fly(where="network", q=q, hosts=1)
+    assert size.network_ports == (3 * q - d) / 2
+    assert size.switch_cables == q * q * size.network_ports
+    assert sum(size.switches.values()) == 2 * q * q
+
+
+@pytest.mark.parametrize(("dims", "hosts"), [((4, 4), 2), ((3, 5, 2), 4), ((7,), 3)])
+def test_hyperx_has_the_closed_form(dims, hosts):
+    size = switch_sizes.hyperx(where="network", dims=dims, hosts=hosts)
+    switches = math.prod(dims)
+    assert size.endpoints == hosts * switches
+    assert size.switch_cables == switches * sum(d - 1 for d in dims) / 2
+    assert size.radix == hosts + sum(d - 1 for d in dims)
+
+
+def test_jellyfish_has_the_closed_form():
+    size = switch_sizes.jellyfish(where="network", switches=40, network_ports=7, hosts=5)
+    assert (size.endpoints, size.switch_cables, size.radix) == (200, 140, 12)
+
+
+def test_graphs_of_switches_for_16384_ranks():
+    size = switch_sizes.slim_fly(where="network", q=27, hosts=12, ranks=16_384)
+    assert size.network_ports == 41
+    assert size.switches == {"switch": 1_458}
+    square = switch_sizes.hyperx(where="network", dims=(128, 128), hosts=1, ranks=16_384)
+    assert square.switches == {"switch": 16_384}
+    assert square.network_ports == 254
 
 
 # arXiv:2605.04333, figure 1, and the ratios its authors state: 60% of the switches and 67% of

@@ -51,6 +51,14 @@ def _collective(base: str, lines: str) -> str:
     return _with(base, COLLECTIVE, f"[collective]\n{lines}\n")
 
 
+def _traffic(lines: str) -> str:
+    return FLAT.replace(COLLECTIVE, f'[traffic]\n{lines}\n[engine]\nkind = "fluid"\n')
+
+
+def _graph(lines: str) -> str:
+    return f'[network]\nkind = "graph"\n{lines}\n' + COLLECTIVE
+
+
 # (name, TOML text, what the message must contain: place, value, remedy)
 BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ("empty", "\n", ("empty", "mrcjax spec --example")),
@@ -101,11 +109,6 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
         "unknown_kind",
         _with(FLAT, '"flat_rails"', '"flat_rail"'),
         ("network.kind", '"flat_rail"', 'did you mean "flat_rails"?'),
-    ),
-    (
-        "planned_kind",
-        _with(FLAT, '"flat_rails"', '"torus"'),
-        ("network.kind is not supported yet", '"torus"', "fat_tree"),
     ),
     ("kind_is_number", _with(FLAT, '"flat_rails"', "7"), ("network.kind", "got 7", "fat_tree")),
     ("no_ranks", _with(FLAT, "ranks = 1024\n", ""), ("network.ranks is missing", "ranks = 1024")),
@@ -207,8 +210,12 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     ),
     (
         "nodes_not_full",
-        _with(NODES, "ranks = 1024", "ranks = 1020"),
-        ("network.node_size", "got 8", "1020", "1024 ranks"),
+        _with(
+            _with(NODES, "ranks = 1024", "ranks = 1020"),
+            'kind = "all_reduce"',
+            'kind = "all_reduce"\nalgorithm = "hierarchical"',
+        ),
+        ("collective.algorithm", "full nodes", "1020", "1024 ranks"),
     ),
     (
         "placement",
@@ -352,9 +359,25 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
         ("collective.algorithm", "node_size", 'node_rate = "450 GB/s"', "direct"),
     ),
     (
+        "hierarchical_graph",
+        '[network]\nkind = "graph"\nlink_rate = "1 GB/s"\nlinks = [{ from = "0", to = "1" }]\n'
+        + _with(COLLECTIVE, "size", 'algorithm = "hierarchical"\nsize'),
+        ("collective.algorithm", "; name collective.dimensions"),
+    ),
+    (
+        "in_network_without_a_switch_that_could",
+        _collective(FLAT, 'kind = "all_reduce"\nalgorithm = "in_network"\nsize = "1 GB"'),
+        ("collective.algorithm", "a flat_rails like this has none", "another network.kind"),
+    ),
+    (
+        "in_network_not_switched_on",
+        _collective(NODES, 'kind = "all_reduce"\nalgorithm = "in_network"\nsize = "1 GB"'),
+        ("collective.algorithm", "set network.in_network = true"),
+    ),
+    (
         "hierarchical_gather",
         _collective(NODES, 'kind = "all_gather"\nalgorithm = "hierarchical"\nsize = "1 GB"'),
-        ("collective.algorithm", "all_gather", 'kind = "all_reduce"'),
+        ("collective.algorithm", "all_gather", "name the dimensions", '"direct"'),
     ),
     (
         "hierarchical_group",
@@ -375,9 +398,129 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
         ("collective.chunks", "got 4", 'algorithm = "hierarchical"'),
     ),
     (
-        "fluid",
-        FLAT + '[engine]\nkind = "fluid"\n',
-        ("engine.kind is not supported yet", '"fluid"', '"chunk"'),
+        "packet",
+        FLAT + '[engine]\nkind = "packet"\n',
+        ("engine.kind is not supported yet", '"packet"', '"fluid"'),
+    ),
+    (
+        "fluid_store_and_forward",
+        FLAT + '[engine]\nkind = "fluid"\nswitching = "store_and_forward"\n',
+        ("engine.switching has no meaning", '"fluid"', "store_and_forward"),
+    ),
+    (
+        "fluid_order",
+        FLAT + '[engine]\nkind = "fluid"\norder = "arrival"\n',
+        ("engine.order has no meaning", "arrival"),
+    ),
+    (
+        "fluid_reduction_rate",
+        _with(FLAT, "rails = 8", 'rails = 8\nreduction_rate = "1 TB/s"')
+        + '[engine]\nkind = "fluid"\n',
+        ("network.reduction_rate has no meaning", "1 TB/s", '"chunk"'),
+    ),
+    (
+        "chunk_quantum",
+        FLAT + '[engine]\nquantum = "1 us"\n',
+        ("engine.quantum has no meaning", "1 us", "chunk"),
+    ),
+    (
+        "traffic_by_chunk",
+        _collective(FLAT, "").replace("[collective]", "[traffic]\nkind = 'all_to_all'\nsize='1 B'"),
+        ("engine.kind does not emulate [traffic]", '"chunk"', '"fluid"'),
+    ),
+    (
+        "traffic_and_collective",
+        FLAT + '[traffic]\nkind = "all_to_all"\nsize = "1 B"\n[engine]\nkind = "fluid"\n',
+        ("[traffic] does not go with [collective]",),
+    ),
+    ("traffic_no_size", _traffic('kind = "incast"'), ("traffic.size is missing", "100 MB")),
+    (
+        "traffic_no_file",
+        _traffic('kind = "file"'),
+        ("traffic.file is missing", "flows.csv"),
+    ),
+    (
+        "traffic_foreign_key",
+        _traffic('kind = "all_to_all"\nsize = "1 B"\nseed = 3'),
+        ("traffic.seed has no effect", "all_to_all", "got 3"),
+    ),
+    (
+        "traffic_stride",
+        _traffic('kind = "nearest_neighbour"\nsize = "1 B"\nstrides = [1024]'),
+        ("traffic.strides", "itself", "got 1024"),
+    ),
+    (
+        "traffic_to",
+        _traffic('kind = "incast"\nsize = "1 B"\nto = 1024'),
+        ("traffic.to must be below network.ranks = 1024", "got 1024"),
+    ),
+    (
+        "graph_no_links",
+        _graph(""),
+        ("network.file is missing", "links = [{"),
+    ),
+    (
+        "graph_self_loop",
+        _graph('links = [{ from = "0", to = "rank 0", rate = "1 GB/s" }]'),
+        ("network.links[0]", 'joins "rank 0" to itself'),
+    ),
+    (
+        "graph_no_rate",
+        _graph('links = [{ from = "0", to = "1" }]'),
+        ("network.links[0] has no rate", "link_rate"),
+    ),
+    (
+        "graph_zero_rate",
+        _graph('links = [{ from = "0", to = "1", rate = "0 GB/s" }]'),
+        ("network.links[0].rate", "above zero", "0 GB/s"),
+    ),
+    (
+        "graph_negative_rate",
+        _graph('links = [{ from = "0", to = "1", rate = "-5 GB/s" }]'),
+        ("network.links[0].rate", "negative", "-5 GB/s"),
+    ),
+    (
+        "graph_gap",
+        _graph('links = [{ from = "0", to = "2", rate = "1 GB/s" }]'),
+        ("name ranks up to 2, but not rank 1", "network.ranks = 3"),
+    ),
+    (
+        "graph_too_many_ranks",
+        _graph('ranks = 2\nlinks = [{ from = "0", to = "2", rate = "1 GB/s" }]'),
+        ("network.links[0]", 'has "rank 2"', "network.ranks is 2"),
+    ),
+    (
+        "graph_no_rank",
+        _graph('links = [{ from = "a", to = "b", rate = "1 GB/s" }]'),
+        ("name no rank", '"0" to "n - 1"'),
+    ),
+    (
+        "graph_name_twice",
+        _graph(
+            'links = [{ from = "0", to = "1", rate = "1 GB/s", name = "x" }, '
+            '{ from = "1", to = "0", rate = "1 GB/s", name = "x" }]'
+        ),
+        ("network.links[0], name names two links", '"x"'),
+    ),
+    (
+        "graph_nodes",
+        _graph('node_size = 2\nlinks = [{ from = "0", to = "1", rate = "1 GB/s" }]'),
+        ("network.node_size does not go with a graph", "got 2"),
+    ),
+    (
+        "graph_switch",
+        _graph('switch = "switch_51t2"\nlinks = [{ from = "0", to = "1", rate = "1 GB/s" }]'),
+        ("network.switch has no effect on a graph", "switch_51t2"),
+    ),
+    (
+        "graph_no_file",
+        _graph('file = "nowhere.csv"'),
+        ("network.file cannot be read", "no such file", "nowhere.csv"),
+    ),
+    (
+        "graph_file_kind",
+        _graph('file = "net.xlsx"'),
+        ("network.file must name a links file", ".csv, .json, .graphml", "net.xlsx"),
     ),
     (
         "switching",
@@ -534,7 +677,7 @@ def test_schema_accepts_examples_as_written_and_as_written_back(kind):
         _with(FLAT, "rails = 8", "railz = 8"),
         _with(FLAT, "1024", "0"),
         _with(FLAT, '"400 Gbit/s"', "400"),
-        _with(FLAT, '"flat_rails"', '"torus"'),
+        _with(FLAT, '"flat_rails"', '"ring"'),
         _with(FLAT, 'size = "1 GB"\n', ""),
     ],
 )
@@ -600,6 +743,15 @@ def test_bad_override(override, parts):
         load_spec(FLAT, set=[override])
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_file_of_sends_in_no_text_is_not_sent_to_graphml(tmp_path):
+    path = tmp_path / "sends.csv"
+    path.write_bytes(b"\xff")
+    spec = load_spec(_traffic(f'kind = "file"\nfile = "{path}"'))
+    assert spec.traffic is not None
+    with pytest.raises(SpecError, match="not UTF-8.*name a CSV or JSON file"):
+        spec.traffic.records()
 
 
 def test_spec_from_a_file(tmp_path):

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from mrcjax import archive, cli, load_spec, run
+from mrcjax.cli.waiting import until_interrupted
 
 SPEC = """
 [network]
@@ -103,7 +104,7 @@ def test_ctrl_c_ends_with_the_best_so_far(capsys):
             time.sleep(0.01)
         return "the best" if is_stopped() else "never told"
 
-    assert cli._until_interrupted(work, "working") == "the best"
+    assert until_interrupted(work, "working") == "the best"
     assert "best so far" in capsys.readouterr().err
 
 

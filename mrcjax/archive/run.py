@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -13,7 +14,7 @@ from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import group_name
 from mrcjax.archive.opening import opened
-from mrcjax.outcome import Binding, Outcome, Tier
+from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
 from mrcjax.spec import Spec, load_spec
 
 T = TypeVar("T")
@@ -22,14 +23,18 @@ T = TypeVar("T")
 class _Stored(Generic[T]):
     """Reads an attribute of a run's group, turned into a T."""
 
-    def __init__(self, key: str, convert: Callable[[Any], T]):
+    def __init__(self, key: str, convert: Callable[[Any], T], absent: Any = None):
         self.key = key
         self.convert = convert
+        self.absent = absent  # what stands for a key that older archives do not have
 
     def __get__(self, run: "Run | None", _: type) -> T:
         if run is None:
             return cast(Any, self)  # asked of the class, as help() does
-        return self.convert(run._attributes[self.key])
+        stored = run._attributes
+        if self.absent is not None and self.key not in stored:
+            return self.convert(self.absent)
+        return self.convert(stored[self.key])
 
 
 class _StoredArray:
@@ -70,6 +75,8 @@ class Run:
     seeds: _Stored[dict[str, int]] = _Stored("seeds", json.loads)
     wall_s: _Stored[dict[str, float]] = _Stored("wall_s", json.loads)
     warnings: _Stored[tuple[str, ...]] = _Stored("warnings", lambda text: tuple(json.loads(text)))
+
+    fluid: _Stored[dict[str, float] | None] = _Stored("fluid", json.loads, absent="null")
 
     # what came out
     time_s = _Stored("time_s", float)
@@ -141,9 +148,25 @@ class Run:
         return tuple(Tier(*row) for row in zip(*columns, strict=True))
 
     @functools.cached_property
+    def scenarios(self) -> Scenarios | None:
+        """Completion times of all scenarios, where there were several."""
+        with self._group() as group:
+            if "scenario_time_s" not in group:
+                return None
+            return Scenarios(read(group["scenario_time_s"]))
+
+    @functools.cached_property
     def _link_names(self) -> np.ndarray | None:
         with self._group() as group:
             return read(group["link_name"]) if "link_name" in group else None
+
+    @functools.cached_property
+    def flows(self) -> FlowTimes | None:
+        """The flows of traffic; None of a collective."""
+        with self._group() as group:
+            if "flow_src" not in group:
+                return None
+            return FlowTimes(*(read(group[f"flow_{f.name}"]) for f in fields(FlowTimes)))
 
     def link_name(self, link: int) -> str:
         """Return a link's name; its tier and place there where names were too many to keep."""

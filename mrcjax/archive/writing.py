@@ -137,10 +137,13 @@ def _write_runs(
             ("seeds", outcome.seeds),
             ("wall_s", outcome.wall_s),
             ("versions", versions),
+            ("fluid", outcome.fluid),
         ):
             group.attrs[key] = json_text(value)
         _write_ranks(group, outcome)
         _write_links(group, outcome)
+        _write_flows(group, outcome)
+        _write_scenarios(group, outcome)
     return names
 
 
@@ -155,6 +158,14 @@ def _write_ranks(group: Any, outcome: Outcome) -> None:
     finish_s = np.asarray(outcome.finish_s)
     scale = store_scale(group, "rank", np.arange(finish_s.size), "rank")
     store(group, "finish_s", finish_s, "s", "time at which the rank has finished", scale)
+
+
+def _write_scenarios(group: Any, outcome: Outcome) -> None:
+    if outcome.scenarios is None:
+        return
+    times_s = outcome.scenarios.times_s
+    scale = store_scale(group, "scenario", np.arange(times_s.size), "added to every seed")
+    store(group, "scenario_time_s", times_s, "s", "completion time of the scenario", scale)
 
 
 def _write_links(group: Any, outcome: Outcome) -> None:
@@ -189,6 +200,20 @@ def _write_links(group: Any, outcome: Outcome) -> None:
     ):
         dtype = np.dtype(np.int64) if units else TEXT
         store(group, key, np.array(values, dtype=dtype), units, long_name, scale)
+
+
+def _write_flows(group: Any, outcome: Outcome) -> None:
+    flows = outcome.flows
+    if flows is None:
+        return
+    scale = store_scale(group, "flow", np.arange(len(flows.src)), "flow of the traffic")
+    for key, values, units, long_name in (
+        ("flow_src", flows.src, "1", "rank that sends"),
+        ("flow_dst", flows.dst, "1", "rank that receives"),
+        ("flow_size_bytes", flows.size_bytes, "byte", "bytes of the flow"),
+        ("flow_finish_s", flows.finish_s, "s", "time at which the flow has arrived"),
+    ):
+        store(group, key, np.asarray(values), units, long_name, scale)
 
 
 def _iso(moment: datetime) -> str:

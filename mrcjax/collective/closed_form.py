@@ -4,7 +4,7 @@ A path takes `latency_s` from port to port (two links of a switched plane, one d
 are the bytes of a rank's buffer, b a rail's bytes/s, n the ranks.
 """
 
-from math import ceil
+from math import ceil, prod
 
 PHASES = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1}
 
@@ -64,3 +64,40 @@ def ring_with_slow_link_s(
     usual_s = size_bytes / ranks / rate_bytes_per_s
     slow_s = size_bytes / ranks / slow_bytes_per_s
     return max(steps * slow_s + latency_s, steps * (usual_s + latency_s) + 2 * (slow_s - usual_s))
+
+
+def grid_rings_s(
+    dims: tuple[int, ...], size_bytes: float, rate_bytes_per_s: float, latency_s: float
+) -> float:
+    """Time `rings` on a torus of D equal dimensions, all of them wrapped.
+
+    2 sum(d - 1) latencies and 2 (N - 1) / N S / (2 D b): every port is busy all the time. Of
+    unequal dimensions this is a lower bound.
+    """
+    ranks, spans = prod(dims), [size for size in dims if size > 1]
+    latencies = 2 * sum(size - 1 for size in spans) * latency_s
+    if not spans:
+        return 0.0
+    return latencies + 2 * (ranks - 1) / ranks * size_bytes / (2 * len(spans) * rate_bytes_per_s)
+
+
+def levels_s(
+    dims: tuple[int, ...],
+    size_bytes: float,
+    rates_bytes_per_s: tuple[float, ...],
+    latencies_s: tuple[float, ...],
+    between: tuple[str, ...] = (),
+) -> float:
+    """Time `hierarchical` over dimensions, inner to outer, one chunk: phase after phase.
+
+    rates: what a rank sends at in each dimension; latencies: of a path in each. between: "ring"
+    (2 (d - 1) latencies) or "direct" (2) for each, all rings where left out. A direct dimension
+    on R ports must have d - 1 divisible by R.
+    """
+    total, size = 0.0, size_bytes
+    words = between or ("ring",) * len(dims)
+    for ranks, rate, latency, word in zip(dims, rates_bytes_per_s, latencies_s, words, strict=True):
+        messages = ranks - 1 if word == "ring" else min(ranks - 1, 1)
+        total += 2 * messages * latency + 2 * (ranks - 1) / ranks * size / rate
+        size /= ranks
+    return total

@@ -23,8 +23,15 @@ def hierarchical_phases(
     size_bytes: float,
     element_bytes: int,
     pieces: int,
+    node_lanes: int = 1,
+    node_weights: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
 ) -> tuple[list[Phase], list[Chunks]]:
-    """Phases and chunk sizes of all chunks, in program order."""
+    """Phases and chunk sizes of all chunks, in program order.
+
+    node_lanes: lanes of a rank inside its node, one per plane; node_weights and weights: shares of
+    the lanes inside nodes and between them, None = equal.
+    """
     nodes = ranks // node_size
     local, node = np.arange(ranks) % node_size, np.arange(ranks) // node_size
     sizes: list[Chunks] = []
@@ -33,11 +40,13 @@ def hierarchical_phases(
         start, size = cut(0.0, size_bytes, pieces, np.asarray(piece), element_bytes)
         slice_start, slice_size = cut(start, size, node_size, local, element_bytes)
         in_node = len(sizes)
-        sizes.append(chunks(start, size, node_size, local, 1, element_bytes, True))
-        whole = between == "direct"
-        sizes.append(chunks(slice_start, slice_size, nodes, node, lanes, element_bytes, whole))
+        one = node_lanes == 1
+        part = (start, size, node_size, local, node_lanes, element_bytes, one, node_weights)
+        sizes.append(chunks(*part))
+        part = (slice_start, slice_size, nodes, node, lanes, element_bytes, between == "direct")
+        sizes.append(chunks(*part, weights))
         programs.append(
-            _chunk_program(piece, nodes, node_size, lanes, between, in_node, pieces > 1)
+            _chunk_program(piece, nodes, node_size, lanes, between, in_node, pieces > 1, node_lanes)
         )
     return _interleave(programs), sizes
 
@@ -50,12 +59,19 @@ def _chunk_program(
     between: str,
     in_node: int,
     numbered: bool,
+    node_lanes: int,
 ) -> tuple[Phase, list[Phase], Phase]:
     """In-node reduce-scatter, the phases between nodes, in-node all-gather of one chunk."""
     suffix = f" {piece}" if numbered else ""
     inside = (nodes, node_size, 1)
     across = (1, nodes, node_size)
-    common = {"lanes": 1, "layout": inside, "stripe": False, "domain": "node", "sizes": in_node}
+    common = {
+        "lanes": node_lanes,
+        "layout": inside,
+        "stripe": node_lanes > 1,
+        "domain": "node",
+        "sizes": in_node,
+    }
     scatter = direct_phase(f"node reduce-scatter{suffix}", gathers=False, reduces=True, **common)
     gather = direct_phase(f"node all-gather{suffix}", gathers=True, **common)
     middle = []

@@ -30,11 +30,11 @@ def node_order(ranks: int, node_size: int, lanes: int, ports: int) -> np.ndarray
 
     With l = c // ports, lane c leaves node b by local rank (l - b - 1) mod node_size and enters the
     next node at the same local rank, so that the lanes of a node use different ports and stay on
-    their rail.
+    their rail. A partly filled last node of m ranks counts modulo m.
     """
-    nodes = ranks // node_size
-    lane = np.arange(lanes)[:, None, None] // ports
-    node = np.arange(nodes)[None, :, None]
-    local = np.arange(node_size)[None, None, :]
-    order = node * node_size + (lane - node + local) % node_size
-    return order.reshape(lanes, ranks)
+    lane = np.arange(lanes)[:, None] // ports
+    order = []
+    for first in range(0, ranks, node_size):
+        size = min(node_size, ranks - first)
+        order.append(first + (lane - first // node_size + np.arange(size)) % size)
+    return np.concatenate(order, axis=1)

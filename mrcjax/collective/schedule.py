@@ -6,9 +6,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.network.flat_rails import DirectWiring, digit_of_port
+from mrcjax.network.graph import GraphFabric
 from mrcjax.network.links import Network
+from mrcjax.network.reduction import Tree
 from mrcjax.pytree import pytree, static
+
+
+@dataclass(frozen=True)
+class Line:
+    """The ranks that one lane's sends stay among: those that differ in one coordinate.
+
+    A rank's position is rank // stride % size. step: 1 or -1, the way positions are counted.
+    A line of size 1 keeps its lane idle.
+    """
+
+    size: int
+    stride: int
+    step: int = 1
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,9 @@ class Phase:
     round k sends to position + first + k * per_round + c * per_lane; lanes whose shift exceeds
     size - 1 are idle. The chunk a send carries is the one of position + owner[0] + k * owner[1]
     (+ shift where owner[2]), counted from the sender's position.
+
+    With `lines` each lane has its own layout and direction, shifts are the same for all lanes, and
+    a lane is idle from round size - 1 on.
     """
 
     name: str
@@ -37,8 +54,17 @@ class Phase:
     sizes: int = 0  # which entry of Params.chunk_bytes
     order: int = -1  # which entry of Schedule.orders relabels the positions per lane; -1 = none
     offsets: int = -1  # which entry of Schedule.offsets gives the shifts; -1 = none
+    lines: tuple[Line, ...] = ()  # of each lane, in place of the layout; () = none
+    hops: int | None = None  # links of the longest way on a relayed network; None = not counted
     table: int = -1  # which entry of Schedule.tables gives peers and needs; -1 = none
     crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
+    tree: int = -1  # which entry of Schedule.trees reduces and multicasts; -1 = none
+    flow: str = ""  # what its switches do, see `engine.trees`
+
+    @property
+    def is_along_lines(self) -> bool:
+        """Whether every send goes to the next rank of its lane's line."""
+        return bool(self.lines) and self.per_round == 0
 
     def num_active_lanes(self, round_: int) -> int:
         """Lanes that send in a round (shifts grow with the lane)."""
@@ -78,7 +104,7 @@ class Schedule:
     """Phases in program order, and the index arrays some of them need.
 
     orders[j]: (lanes, ranks) int, rank at each position of a lane's ring. offsets[j]: (rounds,
-    lanes) int, mixed-radix offsets on direct wiring, 0 = idle.
+    lanes) int, mixed-radix offsets on direct wiring, 0 = idle. trees: switches that reduce.
     """
 
     orders: tuple[jax.Array, ...]
@@ -87,6 +113,7 @@ class Schedule:
     phases: tuple[Phase, ...] = static()
     kind: str = static()
     algorithm: str = static()
+    trees: tuple[Tree, ...] = ()
 
 
 def peers(
@@ -96,12 +123,18 @@ def peers(
     ranks = jnp.arange(network.ranks)[None, :]
     if phase.table >= 0:
         peer = schedule.tables[phase.table].peer[round_]
-        return jnp.maximum(peer, 0), peer >= 0
+        # an idle lane sends to itself: routing that goes by load does not count it
+        return jnp.where(peer >= 0, peer, ranks), peer >= 0
     if phase.offsets >= 0:
         offset = schedule.offsets[phase.offsets][round_][:, None]
-        return _digitwise_sum(ranks, offset, network.wired), jnp.broadcast_to(
+        assert network.relay is not None
+        return _digitwise_sum(ranks, offset, network.relay.digits), jnp.broadcast_to(
             offset > 0, (phase.lanes, network.ranks)
         )
+    if phase.lines:
+        size, _, _ = _columns(phase)
+        active = jnp.broadcast_to(round_ < size - 1, (phase.lanes, network.ranks))
+        return _along(phase, ranks, phase.first + round_ * phase.per_round), active
     _, size, stride = phase.layout
     shift = phase.shift(round_)[:, None]
     active = jnp.broadcast_to(shift < size, (phase.lanes, network.ranks))
@@ -121,6 +154,10 @@ def owners(
     start, per_round, to_receiver = phase.owner
     if phase.offsets >= 0:
         return peers(phase, schedule, network, round_)[0] if to_receiver else ranks
+    if phase.lines:
+        move = start + round_ * per_round
+        move = move + (phase.first + round_ * phase.per_round if to_receiver else 0)
+        return _along(phase, ranks, move)
     _, size, stride = phase.layout
     move = start + round_ * per_round
     move = move + (phase.shift(round_)[:, None] if to_receiver else 0)
@@ -132,21 +169,17 @@ def owners(
     return ranks + ((position + move) % size - position) * stride
 
 
-def first_digit(network: Network, phase: Phase, dst: jax.Array, src: jax.Array) -> jax.Array:
-    """Digit at which a relayed send starts on direct wiring.
+def _columns(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Size, stride and step of each lane's line, (lanes, 1) int each."""
+    table = np.asarray([(line.size, line.stride, line.step) for line in phase.lines])
+    return table[:, :1], table[:, 1:2], table[:, 2:]
 
-    A lane of `direct` is bound to the port of its first hop; other algorithms start at the lowest
-    digit in which the two ranks differ.
-    """
-    if phase.offsets >= 0:
-        return jnp.asarray(digit_of_port(network.wired))[:, None]
-    digit, stride = jnp.zeros_like(dst), 1
-    found = jnp.zeros(dst.shape, bool)
-    for d, size in enumerate(network.wired):
-        differs = src // stride % size != dst // stride % size
-        digit = jnp.where(differs & ~found, d, digit)
-        found, stride = found | differs, stride * size
-    return digit
+
+def _along(phase: Phase, ranks: jax.Array, move: jax.Array | int) -> jax.Array:
+    """Rank `move` positions on along each lane's line, (lanes, ranks)."""
+    size, stride, step = _columns(phase)
+    position = ranks // stride % size
+    return ranks + ((position + step * move) % size - position) * stride
 
 
 @pytree
@@ -157,25 +190,32 @@ class Route:
     once; `no_link` where it skips the hop. Path p of a send has entry p of every hop.
     shares: (paths, lanes, ranks) part of the send on each path, sum 1; None = equal parts. A path
     without a part must have `no_link` throughout.
+    ports: hops at either end that belong to the ends; the lane is free again behind the last of
+    them at the sender. moved: (lanes, ranks) bool, sends handed over to another lane's port.
     """
 
     hops: tuple[jax.Array, ...]
     shares: jax.Array | None = None
+    moved: jax.Array | None = None
+    ports: int = static(default=1)
 
 
 def route(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> Route:
     """Links from port to port for sends src -> dst, integer arrays of shape (lanes, ranks)."""
+    if network.by_table:
+        assert isinstance(network.fabric, GraphFabric)
+        lane = jnp.broadcast_to(jnp.arange(phase.lanes)[:, None], dst.shape)
+        return Route(*network.fabric.path(jnp.broadcast_to(src, dst.shape), dst, lane))
     return Route(_hops(network, phase, src, dst))
 
 
 def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tuple[jax.Array, ...]:
     none = network.no_link
     lane = jnp.arange(phase.lanes)[:, None]
-    if network.wired:
-        assert isinstance(network.fabric, DirectWiring)
-        own_none = network.tier("egress").count
-        hops = network.fabric.path(src, dst, first_digit(network, phase, dst, src))
-        hops = tuple(jnp.where(hop == own_none, none, hop) for hop in hops)
+    if network.rails:
+        return _rail_hops(network, lane, src, dst)
+    if network.relay is not None:
+        hops = _relayed(network, phase, src, dst)
         hops = (*hops, jnp.full(dst.shape, none)) if network.node_size > 1 else hops
     else:
         port = lane % network.ports
@@ -188,12 +228,75 @@ def _hops(network: Network, phase: Phase, src: jax.Array, dst: jax.Array) -> tup
     if network.node_size == 1:
         return hops
     same = src // network.node_size == dst // network.node_size
-    node_egress = network.tier("node egress").first + src
-    node_ingress = network.tier("node ingress").first + dst
+    plane = lane % network.node_ports * network.ranks
+    node_egress = network.tier("node egress").first + plane + src
+    node_ingress = network.tier("node ingress").first + plane + dst
     hops = [jnp.where(same, none, hop) for hop in hops]
     hops[0] = jnp.where(same, node_egress, hops[0])
     hops[-1] = jnp.where(same, node_ingress, hops[-1])
     return tuple(hops)
+
+
+def _relayed(
+    network: Network, phase: Phase, src: jax.Array, dst: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Links of sends that ranks on the way pass on."""
+    relay, own_none = network.relay, network.tier("egress").count
+    assert relay is not None
+    port = jnp.arange(phase.lanes)[:, None] if phase.offsets >= 0 else None
+    step = _columns(phase)[2] if phase.is_along_lines else None
+    hops = relay.way(src, dst, port=port, step=step, most=phase.hops)
+    return tuple(jnp.where(hop == own_none, network.no_link, hop) for hop in hops)
+
+
+def _rail_hops(
+    network: Network, lane: jax.Array, src: jax.Array, dst: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Hops of a send where rails are changed inside nodes; see `port_hops`.
+
+    It goes through the rank of the receiver's local index in the sender's node; where a partly
+    filled node has none, through the rank of the sender's local index in the receiver's node.
+    """
+    none, m = network.no_link, network.node_size
+    src, lane = jnp.broadcast_to(src, dst.shape), jnp.broadcast_to(lane, dst.shape)
+    plane = lane % network.node_ports * network.ranks
+    first = {
+        name: network.tier(name).first
+        for name in ("egress", "ingress", "node egress", "node ingress")
+    }
+    port = lane % network.ports * network.ranks
+    inside = src // m == dst // m
+    turns = ~inside & (src % m != dst % m)
+    via = src // m * m + dst % m
+    early = turns & (via < network.ranks)
+    leaves = jnp.where(early, via, src)  # who sends on the rail
+    late = turns & ~early
+    enters = jnp.where(late, dst // m * m + src % m, dst)  # who receives from it
+    rail = [
+        jnp.where(inside, none, hop)
+        for hop in network.fabric.inner(leaves, enters, lane % network.ports, lane)
+    ]
+    out, into = first["node egress"] + plane, first["node ingress"] + plane
+    hops = [
+        jnp.where(inside | early, out + src, first["egress"] + port + src),
+        jnp.where(early, into + via, none),
+        jnp.where(early, first["egress"] + port + via, none),
+        *rail,
+        jnp.where(inside, into + dst, first["ingress"] + port + enters),
+    ]
+    if network.ranks % m:
+        hops += [jnp.where(late, out + enters, none), jnp.where(late, into + dst, none)]
+    return tuple(hops)
+
+
+def port_hops(network: Network, num_hops: int, ports: int = 1) -> tuple[int, ...]:
+    """Which hops of a route are at ranks: the others are between switches; ports: see `Route`."""
+    if network.relay is not None or network.by_table:
+        return tuple(range(num_hops))
+    if not network.rails:
+        return (*range(ports), *range(num_hops - ports, num_hops))
+    trailing = 3 if network.ranks % network.node_size else 1
+    return (0, 1, 2, *range(num_hops - trailing, num_hops))
 
 
 def _digitwise_sum(ranks: jax.Array, offset: jax.Array, reach: tuple[int, ...]) -> jax.Array:

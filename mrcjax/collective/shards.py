@@ -35,6 +35,21 @@ def cut(
     return start + before * float(element), (base + (index < rest)) * float(element)
 
 
+def cut_by(
+    start: np.ndarray, size: np.ndarray, weights: np.ndarray, element: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Start and size of pieces in proportion to `weights`, (pieces, ranks) bytes each.
+
+    With elements a piece ends at the nearest whole element.
+    """
+    ends = np.cumsum(weights / np.sum(weights))[:, None] * size
+    ends[-1] = size
+    if element:
+        ends = np.rint(ends / element) * element
+    begins = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+    return start + begins, ends - begins
+
+
 def chunks(
     start: np.ndarray | float,
     size: np.ndarray | float,
@@ -43,14 +58,19 @@ def chunks(
     lanes: int,
     element: int,
     whole: bool,
+    weights: np.ndarray | None = None,
 ) -> Chunks:
     """Cut a range in one shard per position; a send carries it whole, or it is cut over `lanes`.
 
     position: (ranks,) position of each rank in its group; start, size: () or (ranks,) bytes.
+    weights: (lanes,) shares of the lanes; None = equal.
     """
     shard_start, shard = cut(start, size, parts, position, element)
     lane_of_shard = np.zeros((lanes, 1), int) if whole else np.arange(lanes)[:, None]
-    lane_start, lane = cut(shard_start, shard, 1 if whole else lanes, lane_of_shard, element)
+    if weights is None or whole:
+        lane_start, lane = cut(shard_start, shard, 1 if whole else lanes, lane_of_shard, element)
+    else:
+        lane_start, lane = cut_by(shard_start, shard, weights, element)
     if np.all(lane == lane[:, :1]):
         lane = lane[:, :1]
     return Chunks(np.asarray(lane_start), np.asarray(lane))

@@ -116,7 +116,7 @@ def _jobs(results: Results) -> list[_Job]:
                 partial(_step_by, results, algorithm),
             )
     else:
-        is_long = _is_long(row.spec, step_spec(row.spec).collective.algorithm)
+        is_long = _is_long(row.spec, step_spec(row.spec).the_collective.algorithm)
         work = {
             "all-reduce": (is_long, partial(_all_reduces_by_gpu, results)),
             "step": (is_long, partial(_steps_by_gpu, results)),
@@ -134,9 +134,7 @@ def _is_long(spec: Spec, algorithm: str) -> bool:
 
 
 def _run(spec: Spec, known: dict | None = None) -> Outcome:
-    collective = spec.collective
-    between = collective.between if collective.algorithm == "hierarchical" else collective.algorithm
-    return run(spec, brief=not _is_long(spec, between), known=known)
+    return run(spec, brief=not _is_long(spec, spec.the_collective.outermost), known=known)
 
 
 def _all_reduce(results: Results, key: str, spec: Spec) -> None:
@@ -161,8 +159,8 @@ def _steps_by_gpu(results: Results) -> None:
     known: dict = {}
 
     def emulate_once(spec: Spec) -> Outcome:
-        key = spec.collective.kind, float(spec.collective.size)
-        if spec.collective.group_stride % spec.network.node_size:
+        key = spec.the_collective.kind, float(spec.the_collective.size)
+        if spec.the_collective.group_stride % spec.network.node_size:
             return _run(spec, known)
         if key not in buckets:
             buckets[key] = _run(msgspec.structs.replace(spec, network=first.network), known)

@@ -59,7 +59,7 @@ def compare_specs(
     tables = {"collective": _collectives(rows), "hardware": _hardware(rows)}
     if any(row.trained is not None for row in rows):
         tables["step"] = _steps(rows)
-    return Compared(runs=runs, tables=tables, bars={"compare": _bars(rows)}, started=started)
+    return Compared(runs=runs, tables=tables, bars={"compare_own": _bars(rows)}, started=started)
 
 
 def _check(spec: Spec) -> None:

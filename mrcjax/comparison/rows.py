@@ -71,10 +71,10 @@ def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
     The training step needs nodes in every row; an all-reduce that is not hierarchical runs over
     all ranks as if there were none.
     """
-    collective = spec.collective
+    collective = spec.the_collective
     if algorithm:
         collective = msgspec.structs.replace(
-            collective, algorithm=algorithm, between="direct", chunks=1
+            collective, algorithm=algorithm, between="direct", dimensions=None, chunks=1
         )
     network = spec.network
     if collective.algorithm != "hierarchical":
@@ -84,8 +84,8 @@ def all_reduce_spec(spec: Spec, algorithm: str = "") -> Spec:
 
 def step_spec(spec: Spec) -> Spec:
     """Return the row's spec as `train` takes it: buckets have the algorithm between nodes."""
-    collective = spec.collective
+    collective = spec.the_collective
     if collective.algorithm != "hierarchical":
         return spec
-    plain = all_reduce_spec(spec, algorithm=collective.between).collective
+    plain = all_reduce_spec(spec, algorithm=collective.outermost).collective
     return msgspec.structs.replace(spec, collective=plain)

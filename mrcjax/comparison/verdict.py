@@ -360,9 +360,9 @@ def _built(found: list[Results]) -> str:
 
 def _between(found: list[Results]) -> str:
     words = [
-        f"{r.row.spec.collective.between} on {r.row.name}"
+        f"{r.row.spec.the_collective.between} on {r.row.name}"
         for r in found
-        if r.row.spec.collective.algorithm == "hierarchical"
+        if r.row.spec.the_collective.algorithm == "hierarchical"
     ]
     return ", ".join(words)
 
@@ -371,6 +371,7 @@ def _gpus(found: list[Results]) -> str:
     words = []
     for gpu in GPUS:
         each = _training(found[0].row.specs[gpu]).hardware
+        assert each.gpu_hour_usd is not None
         words.append(
             f"{GPU_NAMES[gpu]}: {each.peak_flops_per_s / 1e12:,.4g} TFLOP/s in bf16, "
             f"{_percent(each.achievable_fraction)} of it reached while computing, "
@@ -400,7 +401,7 @@ def _balancing(found: list[Results]) -> str:
             how = f"spray over {network.paths} paths"
         if network.channels:
             how += f", {network.channels} channels"
-        if how != "ideal":
+        if how not in ("ideal", "d_mod_k"):
             how += f", seed {network.seed}"
         words.append(f"{results.row.name} {how}")
     return "; ".join(words)

@@ -1,6 +1,28 @@
 """The only jitted code: links, schedule and numbers in, completion times out."""
 
 from mrcjax.engine.chunk import emulate
+from mrcjax.engine.fluid import (
+    FlowTimes,
+    Sends,
+    SendTimes,
+    emulate_sends,
+    fluid_finish_times,
+    lay_out_sends,
+    simulate_flows,
+)
 from mrcjax.engine.params import Config, Params, Shares, Times
 
-__all__ = ["Config", "Params", "Shares", "Times", "emulate"]
+__all__ = [
+    "Config",
+    "FlowTimes",
+    "Params",
+    "SendTimes",
+    "Sends",
+    "Shares",
+    "Times",
+    "emulate",
+    "emulate_sends",
+    "fluid_finish_times",
+    "lay_out_sends",
+    "simulate_flows",
+]

@@ -1,22 +1,41 @@
 """Engine `chunk`: whole chunks on links, rounds in order, no barrier between ranks."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
-from mrcjax.engine import paths, ports
+from mrcjax.engine import paths, ports, trees
+from mrcjax.engine.jitter import of_phase
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
+from mrcjax.engine.repeats import alike, rebased, repeated
 from mrcjax.network.links import Network
+from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
 
 
 DEFAULT = Config()
+
+
+@pytree
+class Moved:
+    """What moves from phase to phase.
+
+    clocks: of each set of lanes whose phases follow each other. links_free: (links + 1,) of the
+    links that phases on the general path share; None before the first. finish (ranks,).
+    link_bytes (links + 1,).
+    """
+
+    clocks: dict[str, Any]
+    links_free: jax.Array | None
+    finish: jax.Array
+    link_bytes: jax.Array
 
 
 def emulate(
@@ -28,28 +47,64 @@ def emulate(
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
     rank that takes part in nothing finishes when it joins (params.late_s).
     """
+    params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
-    link_bytes = jnp.zeros((network.num_links + 1,), dtype)
-    finish = params.late_s
-    clocks: dict[str, Any] = {}  # of each set of links whose phases follow each other
-    arrivals: list[jax.Array] = []
-    for group, repeats in _groups(schedule.phases):
-        phase = group[0]
-        where = phase.domain if bound_to_ports(phase, network) else "paths"
-        if len(group) > 1:
-            inputs = (params, network, schedule, config)
-            before = (clocks[where], arrivals[group[1].after], finish, link_bytes)
-            after, every = _interleaved(inputs, group, repeats, before)
-            clocks[where], _, finish, link_bytes = after
-            arrivals.extend(arrived for pair in zip(*every, strict=True) for arrived in pair)
+    links = jnp.zeros((network.num_links + 1,), dtype)
+    moved = Moved({}, None, params.late_s, links)
+    arrivals: list[jax.Array | None] = []
+    advance = partial(_advance, params, network, schedule, config)
+    whole = [(0, len(schedule.phases), 1)]  # under jitter each phase has numbers of its own
+    for first, period, repeats in repeated(schedule.phases) if params.jitter is None else whole:
+        phases = schedule.phases[first : first + period]
+        moved = advance(phases, arrivals, moved)
+        if repeats == 1:
             continue
+
+        phases = rebased(phases, first)
+
+        def again(carry, _, phases=phases, period=period):
+            moved, before = carry
+            now = list(before)
+            moved = advance(phases, now, moved)
+            return (moved, tuple(now[period:])), None
+
+        carry = (moved, tuple(arrivals[-period:]))
+        (moved, last), _ = jax.lax.scan(again, carry, length=repeats - 1)
+        arrivals += [None] * (period * (repeats - 2)) + list(last)
+    return Times(
+        time_s=latest(moved.finish),
+        finish_s=moved.finish,
+        link_bytes=jax.lax.stop_gradient(moved.link_bytes[:-1]),
+    )
+
+
+def _advance(
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    config: Config,
+    phases: tuple[Phase, ...],
+    arrivals: list,
+    moved: Moved,
+) -> Moved:
+    """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
+    clocks, links_free = dict(moved.clocks), moved.links_free
+    finish, link_bytes = moved.finish, moved.link_bytes
+    dtype = link_bytes.dtype
+    runs = _runs_of_alike(phases, len(arrivals)) if params.jitter is None else None
+    for phase, repeats in runs or [(p, 1) for p in phases]:
+        here_params = replace(params, jitter=of_phase(params.jitter, len(arrivals)))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
             continue
+        is_bound = phase.tree >= 0 or bound_to_ports(phase, network)
+        where = _links_of(phase, network)
         start = clocks[where] if where in clocks else _new_clocks(phase, network, params.late_s)
+        if not is_bound and links_free is not None:
+            start = replace(start, link_free=links_free)
 
-        def once(carry, _, phase=phase):
+        def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
                 here, arrived, left, sent = _emulate_phase(
@@ -69,16 +124,29 @@ def emulate(
             carry, every = jax.lax.scan(once, carry, length=repeats)
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
-    return Times(
-        time_s=latest(finish),
-        finish_s=finish,
-        link_bytes=jax.lax.stop_gradient(link_bytes[:-1]),
-    )
+        links_free = links_free if is_bound else clocks[where].link_free
+    return Moved(clocks, links_free, finish, link_bytes)
+
+
+def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]:
+    """Tell the network which links are down, and let nothing be divided by zero for them.
+
+    A send that has no way but a link that is down takes for ever.
+    """
+    if not network.reroute:
+        return params, network
+    capacity = params.capacity_bytes_per_s
+    up = capacity > 0
+    least = float(jnp.finfo(capacity.dtype).tiny) ** 0.5
+    safe = jnp.where(up, capacity, least)
+    return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
 
 
 def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
     inputs = (params, network, schedule, config, phase)
+    if phase.tree >= 0:
+        return trees.run_phase(*inputs, clocks, entry)
     if bound_to_ports(phase, network):
         here, fabric_free = clocks
         here, fabric_free, arrived, sent = ports.run_phase(*inputs, here, fabric_free, entry)
@@ -87,74 +155,27 @@ def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
     return lanes, arrived, lanes.lane_free, sent
 
 
-def _interleaved(inputs: tuple, group: tuple[Phase, ...], repeats: int, carry: Any) -> Any:
-    """Pairs of phases: the first starts on its own data, the second on what the last pair's got.
+def _links_of(phase: Phase, network: Network) -> str:
+    """Name the set of clocks of a phase."""
+    if phase.tree >= 0:
+        return "trees"
+    return phase.domain if bound_to_ports(phase, network) else f"paths {phase.domain}"
 
-    carry: clocks, arrivals of the phase that the next second one needs, finish, bytes on links.
-    Returns the carry and the arrivals of both phases of every pair, (repeats, lanes, ranks) each.
+
+def _runs_of_alike(phases: tuple[Phase, ...], start: int) -> list[tuple[Phase, int]]:
+    """Phases, with how many alike follow each other that each need the one before.
+
+    These share one piece of code: the two halves of most all-reduces are alike. start: number of
+    the first phase, as `after` counts.
     """
-    params, network, schedule, config = inputs
-
-    def once(carry, _):
-        here, awaited, finish, link_bytes = carry
-        found = []
-        for phase, before in zip(group, (None, awaited), strict=True):
-            own = _entry(replace(phase, after=-1), [], network.ranks, params.late_s.dtype)
-            entry = own if before is None else _scoped(phase, before)
-            with jax.named_scope(phase.name.replace(" ", "_")):
-                here, arrived, left, sent = _emulate_phase(
-                    params, network, schedule, config, phase, here, entry
-                )
-            finish = later(later(latest(arrived), latest(left)), finish)
-            link_bytes = link_bytes + sent
-            found.append(later(arrived, entry))
-        return (here, found[0], finish, link_bytes), tuple(found)
-
-    return jax.lax.scan(once, carry, length=repeats)
-
-
-def _groups(phases: tuple[Phase, ...]) -> list[tuple[tuple[Phase, ...], int]]:
-    """Phases with how many alike follow each other that each need the one before, and such pairs.
-
-    These share one piece of code: the two halves of most all-reduces are alike, and pipelined
-    pieces repeat a pair, the reduce-scatter of one with the all-gather of the one before.
-    """
-    groups: list[tuple[tuple[Phase, ...], int]] = []
-    index = 0
-    while index < len(phases):
-        pairs = _num_pairs(phases, index)
-        if pairs > 1:
-            groups.append((phases[index : index + 2], pairs))
-            index += 2 * pairs
-            continue
-        phase = phases[index]
-        follows = bool(groups) and len(groups[-1][0]) == 1 and phase.after == index - 1
-        if follows and _plain(phase) == _plain(groups[-1][0][0]):
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+    runs: list[tuple[Phase, int]] = []
+    for index, phase in enumerate(phases, start):
+        follows = runs and phase.after == index - 1
+        if follows and alike(phase, runs[-1][0]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
-            groups.append(((phase,), 1))
-        index += 1
-    return groups
-
-
-def _num_pairs(phases: tuple[Phase, ...], index: int) -> int:
-    """Pairs from here on: own data, then what the first of the pair before (or `index` - 1) got."""
-    count = 0
-    while index + 2 * count + 1 < len(phases):
-        at = index + 2 * count
-        first, second = phases[at : at + 2]
-        is_pair = first.after < 0 and second.after == (at - 2 if count else at - 1) >= 0
-        is_alike = _plain(first) == _plain(phases[index])
-        is_alike = is_alike and _plain(second) == _plain(phases[index + 1])
-        is_of_a_kind = first.rounds and second.rounds and first.domain == second.domain
-        if not (is_pair and is_alike and is_of_a_kind):
-            break
-        count += 1
-    return count
-
-
-def _plain(phase: Phase) -> Phase:
-    return replace(phase, name="", after=-1)
+            runs.append((phase, 1))
+    return runs
 
 
 def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
@@ -164,7 +185,7 @@ def _scoped(phase: Phase, arrived: jax.Array) -> jax.Array:
     return jnp.broadcast_to(latest(arrived), arrived.shape)
 
 
-def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Array:
+def _entry(phase: Phase, arrivals: list, ranks: int, dtype) -> jax.Array:
     """When the data of a phase's first sends is there, (lanes, ranks)."""
     shape = (phase.lanes, ranks)
     if phase.after < 0:
@@ -176,11 +197,13 @@ def _entry(phase: Phase, arrivals: list[jax.Array], ranks: int, dtype) -> jax.Ar
 def _new_clocks(phase: Phase, network: Network, late_s: jax.Array) -> Any:
     """Clocks before the first phase: links free, lanes when their rank joins."""
     links = jnp.zeros((network.num_links + 1,), late_s.dtype).at[-1].set(NEVER)
+    if phase.tree >= 0:
+        return links
     if not bound_to_ports(phase, network):
         shape = (phase.lanes, network.ranks)
         reducers = jnp.zeros(shape, late_s.dtype)
         return paths.Lanes(jnp.broadcast_to(late_s, shape), links, reducers)
-    num = 1 if phase.domain == "node" else network.ports
+    num = network.node_ports if phase.domain == "node" else network.ports
     shape = (-(-phase.lanes // num) * num, network.ranks)
     idle = jnp.zeros((num, network.ranks), late_s.dtype)
     reducers = jnp.zeros(shape, late_s.dtype)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax
 
+from mrcjax.engine.jitter import Jitter
 from mrcjax.pytree import pytree
 
 
@@ -33,9 +34,18 @@ class Params:
     late_s                (ranks,)                   when each rank joins
     chunk_bytes           tuple of (lanes, ranks)    chunk of each (lane, owner); (lanes, 1) where
                                                      all ranks' are equal; for a table schedule
-                                                     (rounds, lanes, ranks), bytes of each send
+                                                     (rounds, lanes, ranks), bytes of each send;
+                                                     for switches that reduce a pair of
+                                                     (pieces, lanes, ranks or 1), see `engine.trees`
     endpoint_latency_s    ()                         software and NIC, once per message
-    reduction_bytes_per_s () or None                 rate of a lane's reducer; None = infinite
+    reduction_bytes_per_s (), (ranks,) or None       rate of a lane's reducer; None = infinite
+    in_network_efficiency () or None                 share of a link's capacity reached while
+                                                     switches reduce; None = all
+    loss                  (links,) or None           share of the packets on a link that get lost;
+                                                     they are sent again over the whole path
+    window                () or None                 packets in flight that a loss sends again, too
+                                                     (go-back-N); None = selective repeat
+    jitter                Jitter or None             random delay of the sends of a rank and round
     shares                Shares or None             how sends are cut over the lanes of a phase
                                                      whose chunk_bytes have one row; None = as
                                                      chunk_bytes says
@@ -47,6 +57,10 @@ class Params:
     chunk_bytes: tuple[jax.Array, ...]
     endpoint_latency_s: jax.Array
     reduction_bytes_per_s: jax.Array | None = None
+    in_network_efficiency: jax.Array | None = None
+    loss: jax.Array | None = None
+    window: jax.Array | None = None
+    jitter: Jitter | None = None
     shares: Shares | None = None
 
 

@@ -10,16 +10,20 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, route
+from mrcjax.collective.detour import Dealt, detoured, none_dealt
+from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, port_hops
+from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
+from mrcjax.engine.lossy import repeated
 from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
-from mrcjax.engine.plan import inner_rule
-from mrcjax.engine.sharing import queue, rule_of_many, share
+from mrcjax.engine.plan import inner_rule, outer_rule
+from mrcjax.engine.sharing import queue, share, single
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
 NEVER = -jnp.inf
+MOST_UNROLLED = 4  # hops of one kind that are written out; a loop over more compiles faster
 
 
 @pytree
@@ -55,7 +59,9 @@ class Operands:
     schedule: Schedule
     capacity: jax.Array  # (links + 1,)
     latency: jax.Array  # (links + 1,)
+    kept: jax.Array | None  # (links + 1,) share of packets that a link delivers
     route: Route | None
+    start: jax.Array  # (lanes, ranks) when lanes may first send in this phase
 
 
 def run_phase(
@@ -72,14 +78,16 @@ def run_phase(
     entry: (lanes, ranks) when the data of the first sends is there. Returns the clocks, arrivals
     (lanes, ranks), -inf where a lane got nothing, and the bytes put on every link (links + 1,).
     """
-    sends = phase.lanes * network.ranks
     plan = PathPlan(
         phase,
-        ports_rule=rule_of_many(sends, config.order),
+        ports_rule=outer_rule(network, phase, config),
         inner_rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
     )
     fixed = phase.table < 0 and phase.offsets < 0 and phase.per_round == 0
+    if phase.needs == "own" and phase.table < 0:
+        lanes = Lanes(later(lanes.lane_free, entry), lanes.link_free, lanes.reducer_free)
+        entry = jnp.full_like(entry, NEVER)
     dtype = params.capacity_bytes_per_s.dtype
     operands = Operands(
         params,
@@ -87,31 +95,39 @@ def run_phase(
         schedule,
         jnp.concatenate([params.capacity_bytes_per_s, jnp.ones((1,), dtype)]),
         jnp.concatenate([params.latency_s, jnp.zeros((1,), dtype)]),
-        _route(network, phase, peers(phase, schedule, network, 0)[0]) if fixed else None,
+        None if params.loss is None else jnp.append(1.0 - params.loss, jnp.ones((1,), dtype)),
+        _route(network, phase, *peers(phase, schedule, network, 0), none_dealt(network))[0]
+        if fixed
+        else None,
+        lanes.lane_free,
     )
-    if phase.needs == "own" and phase.table < 0:
-        lanes = Lanes(later(lanes.lane_free, entry), lanes.link_free, lanes.reducer_free)
-        entry = jnp.full_like(entry, NEVER)
     equal = params.chunk_bytes[phase.sizes].shape[1:] == (1,)
-    repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
-    state = ((lanes, entry), jnp.zeros_like(lanes.link_free))
-    (lanes, arrived), link_bytes = run_rounds(
-        partial(_round, plan), phase.rounds, repeats, state, operands
+    # lanes whose lines differ in length fall idle one after another
+    alike = len({line.size for line in phase.lines if line.size > 1}) <= 1
+    repeats = config.fast_forward and fixed and alike and equal and dtype == jnp.float64
+    repeats = repeats and params.jitter is None
+    tallies = jnp.zeros_like(lanes.link_free), none_dealt(network)
+    (lanes, arrived), (link_bytes, _) = run_rounds(
+        partial(_round, plan), phase.rounds, repeats, ((lanes, entry), tallies), operands
     )
     return lanes, arrived, link_bytes
 
 
-def _route(network: Network, phase: Phase, dst: jax.Array) -> Route:
+def _route(
+    network: Network, phase: Phase, dst: jax.Array, active: jax.Array, dealt: Dealt
+) -> tuple[Route, Dealt]:
     src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], dst.shape)
-    return route(network, phase, src, dst)
+    return detoured(network, phase, src, dst, active, dealt)
 
 
 def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     """One round: all hops of all sends, then the arrivals at the receivers."""
-    (lanes, arrived), link_bytes = state
+    (lanes, arrived), (link_bytes, dealt) = state
     params, network, phase = operands.params, operands.network, plan.phase
     dst, active = peers(phase, operands.schedule, network, k)
-    ways = _route(network, phase, dst) if operands.route is None else operands.route
+    ways = operands.route
+    if ways is None:
+        ways, dealt = _route(network, phase, dst, active, dealt)
     links = tuple(jnp.where(active, link, network.no_link) for link in ways.hops)
     sizes = params.chunk_bytes[phase.sizes]
     if phase.table >= 0:
@@ -122,19 +138,38 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
     sent = jnp.where(active, jnp.broadcast_to(sizes, dst.shape), 0.0)
 
     begin = later(lanes.lane_free, _data_ready(plan, operands.schedule, k, arrived))
+    if ways.moved is not None:
+        # handed over to other ports' queues at once: no send waits there for the one before
+        begin = jnp.where(ways.moved, operands.start, begin)
+    if params.jitter is not None:
+        begin = begin + delays(params.jitter, k, network.ranks)
     head = tail = jnp.where(active, begin, NEVER)
     free = lanes.link_free
     lane_free = lanes.lane_free
-    for hop, link in enumerate(links):
-        outer = hop in (0, len(links) - 1) or network.wired
-        rule = plan.ports_rule if outer else plan.inner_rule
-        sends = (head, tail, sent, ways.shares)
+    shares = None if ways.shares is None else ways.shares.astype(sent.dtype)
+    factors = repeated(operands.kept, params.window, links, shares)
+
+    def cross(rule: str, moving, link: jax.Array, factor: jax.Array | None):
+        head, tail, free, total = moving
+        sends = (head, tail, sent, shares, factor)
         head, tail, free, work, left = _hop(rule, sends, link, free, operands)
-        if hop == 0:
-            lane_free = jnp.where(active, left, lane_free)
-        if plan.store_and_forward:
-            head = tail
-        link_bytes = link_bytes + work
+        return (tail if plan.store_and_forward else head, tail, free, total + work), left
+
+    moving = (head, tail, free, link_bytes)
+    at_ranks = port_hops(network, len(links), ways.ports)
+    relayed = network.relay is not None and network.node_size == 1
+    is_loop = relayed and len(links) > MOST_UNROLLED
+    for hop, link in enumerate(links[:1] if is_loop else links):
+        rule = plan.ports_rule if hop in at_ranks else plan.inner_rule
+        moving, left = cross(rule, moving, link, factors[hop])
+        if hop == ways.ports - 1:
+            lane_free = jnp.where(active, later(left, lane_free), lane_free)
+    if is_loop:
+        step = partial(cross, plan.ports_rule)
+        lost = [factor for factor in factors[1:] if factor is not None]
+        rest = jnp.stack(links[1:]), jnp.stack(lost) if lost else None
+        moving = jax.lax.scan(lambda m, hop: (step(m, *hop)[0], None), moving, rest)[0]
+    head, tail, free, link_bytes = moving
     arrival = tail + params.endpoint_latency_s
     lane = jnp.arange(phase.lanes)[:, None]
     cell = jnp.where(active, lane * network.ranks + dst, phase.lanes * network.ranks)
@@ -147,7 +182,7 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
         at_receiver = jnp.where(at_receiver > NEVER, reduced, NEVER)
         reducer_free = later(reducer_free, at_receiver)
     arrived = later(at_receiver, arrived)
-    return (Lanes(lane_free, free, reducer_free), arrived), link_bytes
+    return (Lanes(lane_free, free, reducer_free), arrived), (link_bytes, dealt)
 
 
 def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:
@@ -162,16 +197,22 @@ def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.A
 
 def _hop(rule: str, sends: tuple, link, free, operands: Operands):
     """One hop of all sends; also when each has left the link before its latency."""
-    head, tail, sent, shares = sends
+    head, tail, sent, shares, factor = sends
     shape = head.shape
     several = link.ndim > head.ndim
     flat_link = link.reshape(*link.shape[: link.ndim - 2], -1)
     rank = jnp.broadcast_to(jnp.arange(shape[1]), shape).reshape(-1)
+    if factor is not None and factor.ndim > sent.ndim:
+        shares = factor * (1.0 / link.shape[0] if shares is None else shares)
+    elif factor is not None:
+        sent = sent * factor
     flat = (head.reshape(-1), tail.reshape(-1), sent.reshape(-1), flat_link)
     numbers = (free, operands.capacity, operands.latency)
     if several or rule == "share":
         parts = shares.reshape(shares.shape[0], -1) if several and shares is not None else None
         head, tail, free, work = share(*flat, *numbers, parts=parts)
+    elif rule == "single":
+        head, tail, free, work = single(*flat, *numbers)
     else:
         head, tail, free, work = queue(*flat, rank, *numbers)
     head, tail = head.reshape(shape), tail.reshape(shape)

@@ -31,17 +31,40 @@ class Plan:
 
 def bound_to_ports(phase: Phase, network: Network) -> bool:
     """Whether every lane keeps to its own port and every send to one kind of link."""
-    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0
-    num_ports = 1 if phase.domain == "node" else network.ports
+    plain = phase.order < 0 and phase.offsets < 0 and phase.table < 0 and phase.tree < 0
+    num_ports = network.node_ports if phase.domain == "node" else network.ports
     few = -(-phase.lanes // num_ports) <= MOST_SLOTS
-    at_ports = phase.domain == "node" or (phase.domain == "network" and not network.wired)
-    return plain and few and at_ports
+    is_switched = network.relay is None and not network.by_table and not network.reroute
+    at_ports = phase.domain == "node" or (phase.domain == "network" and is_switched)
+    # what is lent goes over node links too, so all phases share their clocks
+    return plain and few and at_ports and not network.lossy and not network.lends_ports
 
 
 def inner_rule(network: Network, phase: Phase, config: Config) -> str:
     """How chunks share the links between ports; trunks and sprayed paths are never queues."""
     kinds = {tier.sharing for tier in network.tiers} - {"port"}
     if kinds & {"trunk", "spray"}:
+        return "share"
+    return rule_of_many(phase.lanes * network.ranks, config.order)
+
+
+def _has_links_alone(network: Network, phase: Phase) -> bool:
+    """Whether the lanes of a phase are bound to ports of their own, to the next rank of a line."""
+    lines = [line for line in phase.lines if line.size > 1]
+    # where some ranks lack a port, as on a mesh, two ranks may have one link for both steps
+    complete = network.num_links == network.ports * network.ranks
+    return phase.is_along_lines and phase.hops == 1 and complete and len({*lines}) == len(lines)
+
+
+def outer_rule(network: Network, phase: Phase, config: Config) -> str:
+    """How chunks share the first and last links of a phase on the general path.
+
+    On a relayed network all links are such; what takes several ways at once is shared.
+    """
+    if _has_links_alone(network, phase):
+        return "single"
+    relay, is_inside = network.relay, phase.domain == "node"
+    if relay is not None and relay.splits and not is_inside and not phase.is_along_lines:
         return "share"
     return rule_of_many(phase.lanes * network.ranks, config.order)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.arrival import first_come
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
+from mrcjax.engine.jitter import Jitter, delays
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move, segment_max
 from mrcjax.engine.params import Config, Params, Shares
@@ -55,6 +56,7 @@ class Ends:
     egress_seconds: jax.Array | None
     ingress_seconds: jax.Array | None
     reduction_bytes_per_s: jax.Array | None
+    jitter: Jitter | None
     shares: Shares | None = None  # cut `bytes`, then (1, ranks) or (1, 1), over the lanes
 
 
@@ -106,11 +108,12 @@ def run_phase(
     port_bytes = jnp.zeros((2, plan.lanes, ranks), dtype) if not equal else None
     state = (clocks, (jnp.zeros_like(fabric_free), port_bytes))
     repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
+    repeats = repeats and params.jitter is None
     # Idle lanes appear in the last rounds at most; with a fabric one loop for all rounds compiles
     # in half the time and the masks cost next to nothing.
     full = 0 if plan.masked else phase.num_full_rounds
     full = 0 if inside and full < phase.rounds else full
-    if full and plan.brief and equal and not inside:
+    if full and plan.brief and equal and not inside and params.jitter is None:
         state = _spread(plan, full, ends, state)
     elif full and not in_arrival_order(network, phase, config):
         state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
@@ -141,6 +144,7 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
         active, received = out_bytes > 0, in_bytes > 0
 
     begin = later(ports.lane_free, ready) if phase.needs == "lane" else ports.lane_free
+    begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
     head, tail, lane_free, egress_free = _leave(plan, ends, begin, out_seconds, active, ports)
     if hops.enabled:
         with jax.named_scope("fabric"):
@@ -212,6 +216,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
         active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
         out_bytes, in_bytes, seconds, _ = _work(masked, ends, k, shift, active)
         begin = ports.lane_free
+        begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
         head, tail, lane_free, egress_free = _leave(masked, ends, begin, seconds, active, ports)
         ports = Ports(lane_free, egress_free, ports.ingress_free, ports.reducer_free)
         shape = (plan.lanes, plan.ranks)
@@ -248,6 +253,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
     cell = jnp.where(heads > NEVER, lane_of_send * plan.ranks + dst, num)
     reducer_free = ports.reducer_free
     if ends.reduction_bytes_per_s is not None:
+        grid = (plan.lanes, plan.ranks)
         _, tails, reducer_free, _ = queue(
             tails,
             tails,
@@ -255,7 +261,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
             cell,
             order,
             jnp.append(reducer_free.reshape(-1), NEVER),
-            jnp.full((num + 1,), ends.reduction_bytes_per_s),
+            jnp.append(jnp.broadcast_to(ends.reduction_bytes_per_s, grid).reshape(-1), 1.0),
             jnp.zeros((num + 1,), tails.dtype),
         )
         reducer_free = reducer_free[:-1].reshape(plan.lanes, plan.ranks)
@@ -354,6 +360,7 @@ def _ends(params: Params, network: Network, plan: Plan) -> Ends:
         egress_seconds=bytes_ / out_capacity if equal else None,
         ingress_seconds=bytes_ / in_capacity if equal else None,
         reduction_bytes_per_s=params.reduction_bytes_per_s,
+        jitter=params.jitter,
         shares=shares,
     )
 

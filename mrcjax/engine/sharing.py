@@ -17,6 +17,28 @@ def rule_of_many(sends: int, order: str) -> str:
     return "sort" if sends < SORT_BELOW or order == "exact" else "share"
 
 
+def single(
+    head: jax.Array,
+    tail: jax.Array,
+    bytes_: jax.Array,
+    link: jax.Array,
+    free: jax.Array,
+    capacity: jax.Array,
+    latency: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Serve at most one chunk per link: nothing to order. All (sends,); see `share`."""
+    num = free.shape[0]
+    crosses = link != num - 1
+    start = later(head, free[link])
+    end = start + bytes_ / capacity[link]
+    delay = latency[link]
+    used = jnp.where(crosses, link, num)
+    freed = free.at[used].set(end, mode="drop")
+    work = jnp.zeros_like(free).at[used].set(bytes_, mode="drop")
+    head_out = jnp.where(crosses, start + delay, head)
+    return head_out, jnp.where(crosses, later(end, tail) + delay, tail), freed, work
+
+
 def slots(
     head: jax.Array, tail: jax.Array, seconds: jax.Array, free: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:

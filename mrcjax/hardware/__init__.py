@@ -53,11 +53,29 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Part):
-    """A link, one direction."""
+    """A link, one direction.
+
+    ``pod_ranks``: most ranks that such links join; ``slice_ranks``: most that one job can get.
+    """
 
     rate_bytes_per_s: float
     effective_bytes_per_s: float | None = None
     latency_s: float | None = None
+    pod_ranks: float | None = None
+    slice_ranks: float | None = None
+    in_network_efficiency: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleUpSwitch(Part):
+    """A switch inside scale-up domains: `planes` of them side by side, `radix` ranks on each.
+
+    ``watts`` is per switch; what one costs alone is not known, it comes with the servers.
+    """
+
+    planes: int
+    radix: int
+    watts: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +143,14 @@ _READERS: dict[str, dict[str, tuple[str, _Reader]]] = {
         "rate": ("rate_bytes_per_s", BytesPerSecond),
         "effective": ("effective_bytes_per_s", BytesPerSecond),
         "latency": ("latency_s", Seconds),
+        "pod_ranks": ("pod_ranks", 1),
+        "slice_ranks": ("slice_ranks", 1),
+        "in_network_efficiency": ("in_network_efficiency", 1.0),
+    },
+    "scale_up": {
+        "planes": ("planes", 1),
+        "radix": ("radix", 1),
+        "watts": ("watts", Watts),
     },
     "switches": {
         "capacity": ("capacity_bytes_per_s", BytesPerSecond),
@@ -220,6 +246,16 @@ def switches() -> dict[str, Switch]:
     """Return all switches by name, smallest capacity first."""
     parts = _load("switches", Switch)
     return dict(sorted(parts.items(), key=lambda item: item[1].capacity_bytes_per_s))
+
+
+def scale_up_switch(name: str) -> ScaleUpSwitch:
+    """Return a switch of scale-up domains by name; SpecError names the nearest."""
+    return _find("scale_up", ScaleUpSwitch, "switch of scale-up domains", name)
+
+
+def scale_up_switches() -> dict[str, ScaleUpSwitch]:
+    """Return all switches of scale-up domains by name."""
+    return dict(_load("scale_up", ScaleUpSwitch))
 
 
 def nic(name: str) -> Nic:

@@ -32,8 +32,14 @@ class Cut:
         )
 
 
+def splits_a_node(part: np.ndarray, node_size: int) -> bool:
+    """Whether ranks of one node are in different parts; part: (ranks,) int."""
+    first = np.arange(len(part)) // node_size * node_size
+    return bool((part != part[first]).any())
+
+
 def _summed(part: np.ndarray, capacity: np.ndarray, parts: int) -> np.ndarray:
-    used = part >= 0
+    used = (part >= 0) & (part < parts)  # the last parts may be built and without ranks
     return np.bincount(part[used], capacity[used], parts)
 
 

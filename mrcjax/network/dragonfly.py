@@ -1,86 +1,16 @@
-"""Dragonfly with minimal routing (Kim, Dally, Scott, Abts, ISCA 2008)."""
+"""Dragonfly: groups of fully joined routers (Kim, Dally, Scott, Abts, ISCA 2008)."""
 
-from typing import ClassVar
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mrcjax.network import sizes
-from mrcjax.network.cuts import Cut, at_links
+from mrcjax.network.cuts import Cut, at_links, splits_a_node
+from mrcjax.network.dragonfly_routes import IDEAL_PATHS, DragonflyFabric
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.ports import positions, switched
-from mrcjax.network.route import choose, mix, pair_hash
+from mrcjax.network.route import mix
 from mrcjax.network.sizes import DragonflySizes
-from mrcjax.pytree import pytree, static
 from mrcjax.spec import Dragonfly
-
-
-@pytree
-class DragonflyFabric:
-    """Minimal routes: local link to a gateway, global cable, local link to the target's router.
-
-    With `ideal` balancing the local links of a router act as one trunk (out and in), and the
-    parallel cables of a pair of groups as another; else one cable of the pair is taken by hash.
-    """
-
-    together: ClassVar[tuple[tuple[int, ...], ...]] = ((0, 2), (1,))
-
-    router_of_rank: jax.Array  # (ranks,) int32
-    port_of_cable: jax.Array  # (groups - 1, most cables) int32, global port of cable t to offset o
-    num_cables: jax.Array  # (groups - 1,) int32, parallel cables to offset o
-    seed: jax.Array  # () uint32
-    sizes: DragonflySizes = static()
-    load_balancing: str = static()
-    paths: int = static()
-    first: tuple[int, int, int] = static()  # first link of: local (out), global, local in
-    no_link: int = static()
-
-    def inner(
-        self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
-    ) -> tuple[jax.Array, ...]:
-        """Local, global, local; see `Fabric.inner`."""
-        s = self.sizes
-        from_router, to_router = self.router_of_rank[src], self.router_of_rank[dst]
-        from_group, to_group = from_router // s.routers, to_router // s.routers
-        local = from_group == to_group
-        offset = (to_group - from_group) % s.groups
-        if self.load_balancing == "ideal":
-            out = jnp.where(from_router != to_router, self.first[0] + from_router, self.no_link)
-            across = self.first[1] + from_group * (s.groups - 1) + offset - 1
-            into = self.first[2] + to_router
-            return (
-                out,
-                jnp.where(local, self.no_link, across),
-                jnp.where(local, self.no_link, into),
-            )
-        if self.load_balancing == "spray":
-            way = jnp.arange(self.paths).reshape(-1, *([1] * src.ndim))
-        else:
-            way = jnp.zeros((), jnp.int32)
-        pair = pair_hash(self.seed, src, dst, lane, way)
-        row = jnp.maximum(offset - 1, 0)
-        cable = choose(pair, jnp.maximum(self.num_cables[row], 1))
-        exit_port = self.port_of_cable[row, cable]
-        entry_port = self.port_of_cable[jnp.maximum(s.groups - offset - 1, 0), cable]
-        gateway = jnp.where(local, to_router, from_group * s.routers + exit_port // s.global_ports)
-        arrival = to_group * s.routers + entry_port // s.global_ports
-        ports = s.routers * s.global_ports
-        across = jnp.where(local, self.no_link, self.first[1] + from_group * ports + exit_port)
-        last = jnp.where(local, self.no_link, self._local(arrival, to_router))
-        return self._local(from_router, gateway), across, last
-
-    def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
-        """Whether the two ranks are on different routers; see `Fabric.crosses`."""
-        del port
-        return self.router_of_rank[src] != self.router_of_rank[dst]
-
-    def _local(self, router: jax.Array, other: jax.Array) -> jax.Array:
-        """The link between two routers of one group; none from a router to itself."""
-        a = self.sizes.routers
-        mine, theirs = router % a, other % a
-        link = self.first[0] + router * (a - 1) + theirs - (theirs > mine)
-        return jnp.where(router == other, self.no_link, link)
 
 
 def add_dragonfly(
@@ -91,6 +21,7 @@ def add_dragonfly(
     rate: float,
     latency_s: float,
     load_balancing: str,
+    routing: str,
     paths: int,
     seed: int,
 ) -> DragonflyFabric:
@@ -106,7 +37,13 @@ def add_dragonfly(
         local_rate = max(s.routers - 1, 1) * rate
         first = (
             builder.add(
-                "local out", routers, "trunk", local_rate, latency_s, _router_name(s, "local out")
+                "local out",
+                routers,
+                "trunk",
+                local_rate,
+                latency_s,
+                _router_name(s, "local out"),
+                cables=max(s.routers - 1, 1),
             ),
             builder.add(
                 "global",
@@ -115,11 +52,29 @@ def add_dragonfly(
                 np.tile(np.maximum(counts, 1) * rate, s.groups),
                 latency_s,
                 lambda i: _pair_name(s, i),
+                cables=np.tile(np.maximum(counts, 1), s.groups),
             ),
             builder.add(
-                "local in", routers, "trunk", local_rate, latency_s, _router_name(s, "local in")
+                "local in",
+                routers,
+                "trunk",
+                local_rate,
+                latency_s,
+                _router_name(s, "local in"),
+                cables=max(s.routers - 1, 1),
             ),
         )
+        if routing != "minimal" and s.routers > 1:
+            whole = s.routers * (s.routers - 1) * rate
+            through = builder.add(
+                "local through",
+                s.groups,
+                "trunk",
+                whole,
+                latency_s,
+                lambda i: f"group {i} local through trunk",
+            )
+            first = (*first, through)
     else:
         sharing = "spray" if load_balancing == "spray" else "cable"
         local = builder.add(
@@ -142,10 +97,17 @@ def add_dragonfly(
         seed=mix(seed),
         sizes=sizes,
         load_balancing=load_balancing,
-        paths=paths if load_balancing == "spray" else 1,
+        routing=routing,
+        paths=_num_paths(s, load_balancing, routing, paths),
         first=first,
         no_link=-1,  # known once all tiers are there; set by the caller
     )
+
+
+def _num_paths(s: DragonflySizes, load_balancing: str, routing: str, paths: int) -> int:
+    if load_balancing == "ideal" and routing != "minimal":
+        return IDEAL_PATHS if routing == "ugal" else min(s.groups - 2, IDEAL_PATHS)
+    return paths if load_balancing == "spray" else 1
 
 
 def _cable_table(s: DragonflySizes) -> np.ndarray:
@@ -198,12 +160,27 @@ def build(spec: Dragonfly) -> Wiring:
             rate=spec.port_rates[0] * spec.goodput,
             latency_s=float(spec.latency),
             load_balancing=spec.load_balancing,
+            routing=spec.routing,
             paths=spec.paths,
             seed=spec.seed,
         )
         return fabric, size.host_cables + size.local_cables + size.switch_cables_global
 
     return switched(spec, "nic", lay_out, _cuts)
+
+
+def dragonfly_graph(s: DragonflySizes) -> np.ndarray:
+    """Cables between all routers, (routers, routers) int, group after group."""
+    graph = np.kron(np.eye(s.groups, dtype=np.int64), 1 - np.eye(s.routers, dtype=np.int64))
+    if s.groups == 1:
+        return graph
+    table, group = _cable_table(s) // s.global_ports, np.arange(s.groups)
+    for offset, count in enumerate(s.global_cables, 1):
+        far = (group + offset) % s.groups
+        for t in range(count):
+            own, other = table[offset - 1, t], table[s.groups - offset - 1, t]
+            np.add.at(graph, (group * s.routers + own, far * s.routers + other), 1)
+    return graph
 
 
 def dragonfly_sizes(spec: Dragonfly) -> DragonflySizes:
@@ -225,8 +202,7 @@ def _cuts(wiring: Wiring) -> list[Cut]:
     assert isinstance(fabric, DragonflyFabric)
     s = fabric.sizes
     part = np.asarray(fabric.router_of_rank) // s.routers
-    node = part.reshape(-1, network.node_size)
-    if s.groups == 1 or (node != node[:, :1]).any():
+    if s.groups == 1 or splits_a_node(part, network.node_size):
         return []
     tier = network.tier("global")
     per_group = tier.count // s.groups

@@ -41,11 +41,40 @@ class DirectWiring(Crossbar):
     starting at the digit of its lane's port and going round; all relays use egress links.
     """
 
+    is_relay: ClassVar[bool] = True
+
     reach: tuple[int, ...] = static()
     ranks: int = static()
 
-    def path(self, src: jax.Array, dst: jax.Array, first_digit: jax.Array) -> tuple:
-        """Links of the relays of src -> dst, one entry per digit; `no_link` where digits agree."""
+    @property
+    def digits(self) -> tuple[int, ...]:
+        """Group sizes; see `Relay.digits`."""
+        return self.reach
+
+    @property
+    def splits(self) -> bool:
+        """Never; see `Relay.splits`."""
+        return False
+
+    def way(
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> tuple[jax.Array, ...]:
+        """One entry per digit; see `Relay.way`.
+
+        A lane of `direct` starts at the digit of its port, any other send at the lowest digit in
+        which the two ranks differ.
+        """
+        del step, most
+        if port is not None:
+            first_digit = jnp.asarray(digit_of_port(self.reach))[port]
+        else:
+            first_digit = self._lowest_that_differs(src, dst)
         no_link = self.ranks * sum(g - 1 for g in self.reach)
         digits = len(self.reach)
         strides = np.cumprod((1, *self.reach[:-1]))
@@ -61,6 +90,41 @@ class DirectWiring(Crossbar):
             hops.append(jnp.where(offset == 0, no_link, link))
             here = here + (theirs - mine) * stride
         return tuple(hops)
+
+    def _lowest_that_differs(self, src: jax.Array, dst: jax.Array) -> jax.Array:
+        digit, stride = jnp.zeros_like(dst), 1
+        found = jnp.zeros(dst.shape, bool)
+        for d, size in enumerate(self.reach):
+            differs = src // stride % size != dst // stride % size
+            digit = jnp.where(differs & ~found, d, digit)
+            found, stride = found | differs, stride * size
+        return digit
+
+    def deal(self) -> np.ndarray:
+        """See `Relay.deal`; the port is the first hop."""
+        return direct_offsets(self.reach)
+
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Relay.loads`."""
+        rest, first, ports, hops = np.arange(1, self.ranks), 0, [], []
+        for size in self.reach:
+            rest, digit = np.divmod(rest, size)
+            ports.append(np.maximum(first + digit - 1, 0))
+            hops.append((digit > 0).astype(float))
+            first += size - 1
+        return np.stack(ports, axis=1), np.stack(hops, axis=1)
+
+    def ring_order(self) -> np.ndarray:
+        """See `Relay.ring_order`."""
+        return gray_order(self.reach)
+
+    def distance(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Digits that differ; see `Relay.distance`."""
+        stride, hops = 1, np.zeros(np.broadcast(src, dst).shape, np.int64)
+        for size in self.reach:
+            hops += src // stride % size != dst // stride % size
+            stride *= size
+        return hops
 
 
 def direct_offsets(reach: tuple[int, ...]) -> np.ndarray:
@@ -138,7 +202,7 @@ def _build_direct(spec: FlatRails, reach: tuple[int, ...]) -> Wiring:
     )
     add_node_ports(spec, builder)
     fabric = DirectWiring(reach=reach, ranks=ranks)
-    return finish(spec, builder, fabric, size.cables, _digit_cuts, wired=reach)
+    return finish(spec, builder, fabric, size.cables, _digit_cuts)
 
 
 def _receivers(ranks: int, reach: tuple[int, ...]) -> np.ndarray:
@@ -154,12 +218,13 @@ def _receivers(ranks: int, reach: tuple[int, ...]) -> np.ndarray:
 
 def _digit_cuts(wiring: Wiring) -> list[Cut]:
     """Ranks of equal digit d: only links of digit d join the parts."""
-    network = wiring.network
+    network, fabric = wiring.network, wiring.network.fabric
+    assert isinstance(fabric, DirectWiring)
     if network.node_size > 1:
         return []
     found, stride = [], 1
     none = np.zeros(network.num_links, bool)
-    for d, size in enumerate(network.wired):
+    for d, size in enumerate(fabric.reach):
         part = np.arange(network.ranks) // stride % size
         found.append(at_ends(f"digit {d}", part, wiring.sender, wiring.receiver, none))
         stride *= size

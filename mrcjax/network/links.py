@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import jax
 import numpy as np
@@ -50,12 +50,76 @@ class Fabric(Protocol):
         ...
 
 
+class Relay(Fabric, Protocol):
+    """A fabric whose links join ranks: those on the way pass a send on.
+
+    Links are in tier "egress". Digits are the coordinates of a rank, the first varies fastest: a
+    rank is x0 + d0 x1 + d0 d1 x2 + ... Arrays of sends are (lanes, ranks) int.
+    """
+
+    is_relay: ClassVar[bool]
+
+    @property
+    def digits(self) -> tuple[int, ...]:
+        """Size of each coordinate."""
+        ...
+
+    @property
+    def splits(self) -> bool:
+        """Whether `way` gives several ways, each with an equal part of a send."""
+        ...
+
+    def way(
+        self,
+        src: jax.Array,
+        dst: jax.Array,
+        *,
+        port: jax.Array | None = None,
+        step: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> tuple[jax.Array, ...]:
+        """Links of src -> dst, hop by hop, each (lanes, ranks) or (paths, lanes, ranks).
+
+        port: (lanes, 1) port that each lane was dealt to by `deal`; None = any. step: (lanes, 1)
+        1 up or -1 down, the one way to take of two equally short ones; None = the fabric's rule.
+        most: hops of the longest of these ways, where it is known. A hop that is skipped is the
+        number of links.
+        """
+        ...
+
+    def deal(self) -> np.ndarray:
+        """All offsets but 0, as mixed-radix numbers, dealt to the ports: (rounds, ports) int.
+
+        0 = idle. Rank and offset are added digit by digit.
+        """
+        ...
+
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ports that a send by each offset from 1 on passes, and how many links of each port.
+
+        (offsets, k) int and float, the same from every rank. Raises SpecError where ranks differ.
+        """
+        ...
+
+    def ring_order(self) -> np.ndarray:
+        """Ranks in an order whose neighbours are joined directly where that can be, (ranks,)."""
+        ...
+
+    def distance(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Links of the shortest way; NumPy int arrays that broadcast."""
+        ...
+
+
 @pytree
 class Network:
     """Where every link is and which links a send crosses: indices only, no rates.
 
     Links come in tiers; in a switched network tier "egress" has link port * ranks + rank, and
-    "ingress" likewise. `fabric` gives the links in between.
+    "ingress" likewise; "node egress" has plane * ranks + rank. `fabric` gives the links in between.
+
+    `reroute` says what becomes of sends whose port or cable is down, "spread" | "neighbour", ""
+    where they stay as they are; `lossy`, whether packets get lost. Then phases take the general
+    path of the engine, which is told by `up` (links + 1,) bool what is down.
     """
 
     fabric: Fabric
@@ -64,7 +128,13 @@ class Network:
     ports: int = static()  # network ports of a rank
     node_size: int = static()  # ranks of a scale-up node; 1 = none
     tiers: tuple[LinkTier, ...] = static()
-    wired: tuple[int, ...] = static(default=())  # group sizes of direct wiring; () = switched
+    node_ports: int = static(default=1)  # planes inside a node, one port of a rank on each
+    rails: str = static(default="")  # sends change rails inside nodes, switches join them: "joined"
+    # or keep them "apart"; "": sends take whatever way the fabric gives
+    by_table: bool = static(default=False)  # the fabric gives whole routes, ranks have no ports
+    reroute: str = static(default="")
+    lossy: bool = static(default=False)
+    up: jax.Array | None = None
 
     @property
     def num_links(self) -> int:
@@ -75,6 +145,22 @@ class Network:
     def no_link(self) -> int:
         """The index that means "this hop is skipped"."""
         return self.num_links
+
+    @property
+    def relay(self) -> Relay | None:
+        """The fabric where its links join ranks directly; None in a switched network."""
+        return cast(Relay, self.fabric) if getattr(self.fabric, "is_relay", False) else None
+
+    @property
+    def can_reroute(self) -> bool:
+        """Whether sends can be led around links that are down: where ports lead to switches."""
+        is_dealt = getattr(self.fabric, "deals_paths", False)
+        return self.relay is None and not self.by_table and not self.rails and not is_dealt
+
+    @property
+    def lends_ports(self) -> bool:
+        """Whether ranks of a node send through each other's ports where their own is down."""
+        return bool(self.reroute) and self.ports == 1 and self.node_size > 1
 
     def tier(self, name: str) -> LinkTier:
         """The tier called `name`."""
@@ -89,7 +175,8 @@ class Network:
 class Wiring:
     """A built network with its numbers, still in NumPy.
 
-    capacity_bytes_per_s, latency_s: (links,). sender, receiver: (links,) int, the rank at either
+    capacity_bytes_per_s, latency_s: (links,). cables: (links,) int, how many cables a link stands
+    for (a trunk is many), all in one direction. sender, receiver: (links,) int, the rank at either
     end of a link, -1 where a switch is. `local_names[tier](i)` names link i of a tier.
     `num_cables` counts physical cables (a trunk is many). `fabric_cuts(network)` gives the natural
     partitions beyond ranks and nodes.
@@ -98,11 +185,17 @@ class Wiring:
     network: Network
     capacity_bytes_per_s: np.ndarray
     latency_s: np.ndarray
+    cables: np.ndarray
     sender: np.ndarray
     receiver: np.ndarray
     local_names: dict[str, Callable[[int], str]]
     num_cables: int
     fabric_cuts: Callable[["Wiring"], Sequence[Cut]]
+
+    @property
+    def num_physical_links(self) -> int:
+        """Directed links there are: two per cable, on a graph one per direction that is wired."""
+        return self.network.num_links if self.network.by_table else 2 * self.num_cables
 
     def link_name(self, link: int) -> str:
         """A name people can read and faults can match, e.g. "rank 5 egress rail 3"."""
@@ -132,6 +225,7 @@ class TierBuilder:
         self.tiers: list[LinkTier] = []
         self.capacities: list[np.ndarray] = []
         self.latencies: list[np.ndarray] = []
+        self.cables: list[np.ndarray] = []
         self.ends: list[tuple[np.ndarray, np.ndarray]] = []
         self.names: dict[str, Callable[[int], str]] = {}
 
@@ -149,17 +243,20 @@ class TierBuilder:
         latency: np.ndarray | float,
         local_name: Callable[[int], str],
         *,
+        cables: np.ndarray | int = 1,
         sender: np.ndarray | int = -1,
         receiver: np.ndarray | int = -1,
     ) -> int:
         """Append `count` links and return the index of the first.
 
-        sender, receiver: rank at either end, (count,) or one for all; -1 = a switch.
+        cables: how many a link stands for; sender, receiver: rank at either end, -1 = a switch;
+        (count,) or one for all.
         """
         first = self.num_links
         self.tiers.append(LinkTier(name, first, count, sharing))
         self.capacities.append(np.broadcast_to(np.asarray(capacity, np.float64), (count,)))
         self.latencies.append(np.broadcast_to(np.asarray(latency, np.float64), (count,)))
+        self.cables.append(np.broadcast_to(np.asarray(cables, np.int64), (count,)))
         self.ends.append((np.broadcast_to(sender, (count,)), np.broadcast_to(receiver, (count,))))
         self.names[name] = local_name
         return first
@@ -172,6 +269,7 @@ class TierBuilder:
             network,
             np.concatenate(self.capacities),
             np.concatenate(self.latencies),
+            np.concatenate(self.cables),
             np.concatenate([sender for sender, _ in self.ends]),
             np.concatenate([receiver for _, receiver in self.ends]),
             self.names,

@@ -16,11 +16,13 @@ def switched(
     word: str,
     lay_out: Callable[[TierBuilder], tuple[Any, int]],
     cuts: Callable[[Wiring], Sequence[Cut]],
+    rails: str = "",
 ) -> Wiring:
     """Wire ranks to switches: egress and ingress ports, node ports, then what `lay_out` adds.
 
     word: what a port is called, "rail", "plane" or "nic". lay_out: appends the links between
     switches and returns the fabric and the number of its cables. cuts: see `Wiring.fabric_cuts`.
+    rails: see `Network`.
     """
     builder = TierBuilder()
     _add_ports(spec, word, builder)
@@ -28,7 +30,7 @@ def switched(
     fabric, cables = lay_out(builder)
     if hasattr(fabric, "no_link"):
         fabric = replace(fabric, no_link=builder.num_links)
-    return finish(spec, builder, fabric, cables, cuts)
+    return finish(spec, builder, fabric, cables, cuts, rails=rails)
 
 
 def finish(
@@ -37,7 +39,7 @@ def finish(
     fabric: Fabric,
     cables: int,
     cuts: Callable[[Wiring], Sequence[Cut]],
-    wired: tuple[int, ...] = (),
+    rails: str = "",
 ) -> Wiring:
     """Close the list of links; a node adds a cable per rank."""
     network = Network(
@@ -47,13 +49,16 @@ def finish(
         ports=spec.ports,
         node_size=spec.node_size,
         tiers=tuple(builder.tiers),
-        wired=wired,
+        node_ports=len(spec.node_rates) or 1,
+        rails=rails,
     )
     return builder.wiring(network, cables + (spec.ranks if spec.node_size > 1 else 0), cuts)
 
 
 def _add_ports(spec: AnyNetwork, word: str, builder: TierBuilder) -> None:
     ranks = spec.ranks
+    if spec.ports == 0:
+        return
     capacity = np.repeat(np.asarray(spec.port_rates) * spec.goodput, ranks)
     latency = np.repeat(np.asarray(spec.port_latencies), ranks)
     owner = np.tile(np.arange(ranks), spec.ports)
@@ -71,18 +76,24 @@ def _add_ports(spec: AnyNetwork, word: str, builder: TierBuilder) -> None:
 
 def add_node_ports(spec: AnyNetwork, builder: TierBuilder) -> None:
     """Append scale-up ports; goodput belongs to the network's links, `node_rate` is what it is."""
-    rate = spec.node_bytes_per_s
-    if spec.node_size == 1 or rate is None:
+    rates, ranks = spec.node_rates, spec.ranks
+    if not rates:
         return
+
+    def name(i: int, way: str) -> str:
+        plane = f" plane {i // ranks}" if len(rates) > 1 else ""
+        return f"rank {i % ranks} node {way}{plane}"
+
     for way in ("egress", "ingress"):
+        owner = np.tile(np.arange(ranks), len(rates))
         builder.add(
             f"node {way}",
-            spec.ranks,
+            len(rates) * ranks,
             "port",
-            rate,
-            float(spec.node_latency),
-            lambda i, way=way: f"rank {i} node {way}",
-            **{"sender" if way == "egress" else "receiver": np.arange(spec.ranks)},
+            np.repeat(rates, ranks),
+            spec.node_path_latency,
+            lambda i, way=way: name(i, way),
+            **{"sender" if way == "egress" else "receiver": owner},
         )
 
 
@@ -95,9 +106,10 @@ def positions(spec: AnyNetwork, ports_per_plane: int) -> np.ndarray:
     rank = np.arange(spec.ranks)
     nic = np.arange(ports_per_plane)[:, None]
     if spec.placement == "rail" and spec.node_size > 1:
-        nodes = spec.ranks // spec.node_size
         local, node = rank % spec.node_size, rank // spec.node_size
-        place = (nic * spec.node_size + local) * nodes + node
+        # of a partly filled node the last local indices are missing
+        before = np.cumsum([0, *np.bincount(local)])
+        place = nic * spec.ranks + before[local] + node
     else:
         place = rank * ports_per_plane + nic
     return np.tile(place, (spec.ports // ports_per_plane, 1))

@@ -41,3 +41,25 @@ def materialise(x: jax.Array) -> jax.Array:
         .set(flat, unique_indices=True)
         .reshape(x.shape)
     )
+
+
+def strata(h: jax.Array, way: jax.Array, ways: int) -> jax.Array:
+    """One uint32 in each of `ways` equal parts of their range: of part `way`, shifted by a hash."""
+    part = 2**32 // ways
+    # at least `ways` from the start of a part: exact for `split` whatever 2^32 / ways leaves over
+    low = jnp.uint32(min(ways, part - 1))
+    width = jnp.uint32(part - min(ways, part - 1))
+    shift = low + ((h >> 16) * (width >> 16)) + (((h & 0xFFFF) * (width >> 16)) >> 16)
+    return way.astype(jnp.uint32) * jnp.uint32(part % 2**32) + shift
+
+
+def split(place: jax.Array, count: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Which of `count` equal parts of the uint32s a number is in, and where in that part.
+
+    The place in the part again fills the whole range, so that equal parts can be taken of equal
+    parts. count < 65,536; 0 counts as 1.
+    """
+    parts = jnp.maximum(count, 1).astype(jnp.uint32)
+    low = (place & 0xFFFF) * parts
+    high = (place >> 16) * parts + (low >> 16)
+    return (high >> 16).astype(jnp.int32), (high << 16) | (low & 0xFFFF)

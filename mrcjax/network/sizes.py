@@ -79,7 +79,7 @@ def clos(
     `oversubscription[t]` is ports down over ports up of a switch of tier t.
     Raises SpecError where the tree cannot hold the ranks, with the sizes that it can.
     """
-    down, up = _split(radix, oversubscription[0], where)
+    down, up = split(radix, oversubscription[0], where)
     ports = ranks * ports_per_plane
     if tiers == 2:
         largest = radix * down
@@ -87,7 +87,7 @@ def clos(
         leaves = -(-ports // down)
         spines = _tops(leaves, up, radix) if leaves > 1 else 0
         return ClosSizes(2, planes, radix, ports, down, up, 1, leaves, spines, 0, 0, 0)
-    agg_down, agg_up = _split(radix, oversubscription[1], where)
+    agg_down, agg_up = split(radix, oversubscription[1], where)
     leaves_per_pod = agg_down
     aggs = up
     largest = radix * leaves_per_pod * down
@@ -115,7 +115,8 @@ def _tops(switches: int, uplinks: int, radix: int) -> int:
     return tops
 
 
-def _split(radix: int, oversubscription: float, where: str) -> tuple[int, int]:
+def split(radix: int, oversubscription: float, where: str) -> tuple[int, int]:
+    """Ports down and up of a switch; SpecError where one of them would be none."""
     up = round(radix / (1 + oversubscription))
     if up < 1 or radix - up < 1:
         raise SpecError(
@@ -127,11 +128,10 @@ def _split(radix: int, oversubscription: float, where: str) -> tuple[int, int]:
 
 def _check_fits(where: str, ranks: int, largest: int, radix: int, tiers: int) -> None:
     if ranks > largest:
-        more = "three tiers hold more" if tiers == 2 else "a larger radix holds more"
+        more = ", or note that three tiers hold more" if tiers == 2 else ""
         raise SpecError(
             f"{where}.ranks: {ranks} does not fit: {tiers} tiers of {radix}-port switches hold at "
-            f"most {largest} ranks; use ranks <= {largest}, a larger {where}.radix, or note that "
-            f"{more}"
+            f"most {largest} ranks; use ranks <= {largest} or a larger {where}.radix{more}"
         )
 
 

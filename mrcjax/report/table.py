@@ -22,8 +22,9 @@ _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 def run_text(run: AnyRun) -> str:
     """Return what one run came to, over some twenty lines."""
+    amount = f"{format_bytes(run.size_bytes)} {'in all' if run.flows else 'per rank'}"
     heading = (
-        f"{run.collective} of {format_bytes(run.size_bytes)} per rank by {run.algorithm}, "
+        f"{run.collective} of {amount} by {run.algorithm}, "
         f"on {run.kind} with {run.ranks:,} ranks and {run.num_links:,} links"
     )
     if isinstance(run, Run):
@@ -46,9 +47,15 @@ def run_text(run: AnyRun) -> str:
             format_seconds(float(f(finish_s))) for f in (np.min, np.median, np.max)
         )
         lines.append(_line("ranks finish", f"first {low}, median {middle}, last {high}"))
+    if run.scenarios is not None:
+        spread = run.scenarios.spread_s()
+        said = ", ".join(f"{name} {format_seconds(s)}" for name, s in spread.items())
+        lines.append(_line("scenarios", f"{len(run.scenarios.times_s):,}: {said}"))
     lines += _lines("lower bounds", [f"{format_seconds(s)} {k}" for k, s in run.bounds_s.items()])
     took = ", ".join(f"{name} {format_seconds(s)}" for name, s in run.wall_s.items())
     lines.append(_line("engine", f"{run.engine}, {run.precision}, on {run.device}"))
+    if run.fluid is not None:
+        lines.append(_line("fluid", ", ".join(f"{k} {v:,.6g}" for k, v in run.fluid.items())))
     if took:
         lines.append(_line("took", took))
     if run.seeds:

@@ -3,6 +3,7 @@
 import difflib
 import functools
 import math
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,8 @@ from mrcjax.units import Quantity, SpecError, show_value
 
 # Known words that a later version may take; they get a clearer answer than "unknown".
 PLANNED = {
-    "network.kind": ("torus", "mesh", "dgx", "rail_only", "nvl", "wafer"),
     "collective.kind": ("broadcast", "reduce"),
-    "engine.kind": ("fluid", "packet"),
+    "engine.kind": ("packet",),
 }
 
 _EXAMPLE_HINT = "`mrcjax spec --example flat_rails` prints one to start from"
@@ -43,7 +43,19 @@ def load_spec(path_or_text: str | Path, set: str | Sequence[str] = ()) -> Spec:
     raw = _parse(text, name)
     for override in (set,) if isinstance(set, str) else set:
         _apply(raw, override)
+    _find_files(raw, None if name == "the spec" else Path(name).parent)
     return spec_from_dict(raw)
+
+
+def _find_files(raw: dict[str, Any], folder: Path | None):
+    """Take files that the spec names from its own folder where they are there."""
+    for section in ("network", "traffic"):
+        table = raw.get(section)
+        if folder is None or not isinstance(table, dict) or not isinstance(table.get("file"), str):
+            continue
+        beside = os.path.join(folder, table["file"])
+        if os.path.isfile(beside):  # unlike Path, it calls a name that cannot be one no file
+            table["file"] = beside
 
 
 def spec_from_dict(raw: Mapping[str, Any]) -> Spec:

@@ -1,15 +1,20 @@
-"""Say what to run: collective, engine, faults, output, and the whole spec with its cross rules."""
+"""Say what to run: collective, engine, output, and the whole spec with its cross rules."""
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mrcjax.spec.fields import Count, Index, default, doc, no_time
-from mrcjax.spec.network import AnyNetwork, FlatRails
+from mrcjax.spec.faults import FaultsSpec
+from mrcjax.spec.fields import Count, default, doc, no_time
+from mrcjax.spec.network import AnyNetwork, FlatRails, Graph, Grid, Wafer
 from mrcjax.spec.shares import RailShares, Weights, check_shards
+from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import TrainingSpec
 from mrcjax.spec.tune import TuneSpec
 from mrcjax.units import Bytes, Seconds, SpecError
+
+Between = Literal["direct", "ring"]
 
 
 class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,7 +26,8 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ]
     size: Annotated[Bytes, doc("Buffer of a rank, as in nccl-tests.", "1 GB")]
     algorithm: Annotated[
-        Literal["direct", "ring", "hierarchical"], doc("How it is done.", "direct")
+        Literal["direct", "ring", "hierarchical", "rings", "in_network"],
+        doc("How it is done.", "direct"),
     ] = "direct"
     group_size: Annotated[
         Count | None, doc("Ranks per group, all groups at once; absent: all ranks.", 128)
@@ -32,9 +38,24 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Count | None, doc("Bytes of an element; absent: shards are exact fractions.", 2)
     ] = None
     between: Annotated[
-        Literal["direct", "ring"], doc("Algorithm between nodes (hierarchical only).", "direct")
+        Between | tuple[Between, ...],
+        doc(
+            "Algorithm between nodes, or in each dimension, inner to outer (hierarchical only).",
+            "direct",
+            ["direct", "ring"],
+        ),
     ] = "direct"
-    chunks: Annotated[Count, doc("Pipelined pieces (hierarchical, or direct all_reduce).", 8)] = 1
+    dimensions: Annotated[
+        tuple[Count, ...] | None,
+        doc("Ranks along each dimension, inner to outer (hierarchical only).", [2, 8]),
+    ] = None
+    chunks: Annotated[
+        Count, doc("Pipelined pieces (hierarchical, in_network, or direct all_reduce).", 8)
+    ] = 1
+    split: Annotated[
+        Literal["equal", "proportional"],
+        doc("How a piece is cut over lanes: equally, or by the rates of their ports.", "equal"),
+    ] = "equal"
     shards: Annotated[
         Weights | None,
         doc("Weight of the shard each rank owns (direct only); absent: equal.", [1, 2]),
@@ -43,6 +64,13 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         RailShares | None,
         doc("How every send is cut over the rails (direct with stripe only); absent: equally."),
     ] = None
+
+    @property
+    def outermost(self) -> str:
+        """The algorithm between nodes, or in the outermost dimension."""
+        if self.algorithm != "hierarchical":
+            return self.algorithm
+        return self.between if isinstance(self.between, str) else self.between[-1]
 
     def __post_init__(self):
         if self.kind == "all_to_all" and self.algorithm != "direct":
@@ -58,6 +86,14 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.stripe",
                 value=self.stripe,
                 remedy='use algorithm = "direct" or leave stripe out',
+            )
+        whole = self.algorithm == "direct" and not self.stripe
+        if self.split != "equal" and whole:
+            raise SpecError(
+                'has no effect with collective.algorithm = "direct", whose shards go whole',
+                where="collective.split",
+                value=self.split,
+                remedy="set stripe = true, or leave split out",
             )
         if self.element_bytes is not None and self.size % self.element_bytes:
             raise SpecError(
@@ -100,6 +136,13 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                     value=self.element_bytes,
                     remedy="weights cut in exact fractions; leave element_bytes out",
                 )
+            if self.split != "equal":
+                raise SpecError(
+                    f"does not go with collective.{key}",
+                    where="collective.split",
+                    value=self.split,
+                    remedy="weights say how sends are cut; leave split out",
+                )
         if self.rail_shares is not None and not self.stripe:
             raise SpecError(
                 "needs collective.stripe = true",
@@ -117,38 +160,48 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.algorithm != "hierarchical":
             for key, value, usual in (
                 ("between", self.between, "direct"),
+                ("dimensions", self.dimensions, None),
                 ("chunks", self.chunks, 1),
             ):
                 if key == "chunks" and self.algorithm == "direct" and self.kind == "all_reduce":
                     continue
-                if value != usual:
+                if value != usual and (key, self.algorithm) != ("chunks", "in_network"):
                     raise SpecError(
                         f'has no effect with collective.algorithm = "{self.algorithm}"',
                         where=f"collective.{key}",
                         value=value,
                         remedy=f'use algorithm = "hierarchical" or leave {key} out',
                     )
+        if self.algorithm not in ("hierarchical", "rings"):
             return
-        if self.kind != "all_reduce":
+        in_nodes = self.algorithm == "hierarchical" and self.dimensions is None
+        if in_nodes and self.kind != "all_reduce":
             raise SpecError(
-                f"does not do {self.kind}",
+                f"does not do {self.kind} without collective.dimensions",
                 where="collective.algorithm",
                 value=self.algorithm,
-                remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
+                remedy='name the dimensions, inner to outer, or use algorithm = "direct" or "ring"',
             )
-        if self.group_size is not None:
+        if in_nodes and self.group_size is not None:
             raise SpecError(
                 'does not go with collective.algorithm = "hierarchical"',
                 where="collective.group_size",
                 value=self.group_size,
-                remedy="hierarchical runs over all ranks; leave group_size out",
+                remedy="name the dimensions of a group, or leave group_size out",
+            )
+        if self.kind != "all_reduce" and self.element_bytes is not None:
+            raise SpecError(
+                f"does not go with {self.kind} by {self.algorithm}, where a shard is many blocks",
+                where="collective.element_bytes",
+                value=self.element_bytes,
+                remedy="leave element_bytes out: shards are then exact fractions",
             )
 
 
 class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which engine emulates, and how exactly."""
 
-    kind: Annotated[Literal["chunk"], doc("Engine.", "chunk")] = "chunk"
+    kind: Annotated[Literal["chunk", "fluid"], doc("Engine.", "chunk")] = "chunk"
     switching: Annotated[
         Literal["cut_through", "store_and_forward"],
         doc("Whether a switch forwards a chunk before all of it is in.", "cut_through"),
@@ -158,50 +211,37 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         doc("How chunks sharing a link are ordered.", "auto"),
     ] = "auto"
     fast_forward: Annotated[bool, doc("Skip rounds that repeat the last one exactly.", True)] = True
+    aggregate: Annotated[
+        bool,
+        doc(
+            "All-to-all by classes of alike flows, all started together, at max-min fair rates; "
+            "for sizes whose sends are too many to emulate one by one.",
+            True,
+        ),
+    ] = False
     precision: Annotated[Literal["float64", "float32"], doc("Floating-point type.", "float64")] = (
         "float64"
     )
-
-
-class Late(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rank that starts late."""
-
-    rank: Annotated[Index, doc("Rank, from 0.", 5)]
-    by: Annotated[Seconds, doc("How late it starts.", "3 ms")]
-
-
-class LinkFault(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Links, chosen by name, that are slower, farther or down."""
-
-    match: Annotated[str, Meta(min_length=1), doc("Glob on link names.", "rank 5 egress rail *")]
-    rate: Annotated[
-        Annotated[float, Meta(ge=0, le=1)], doc("Fraction of the rate left; 0: down.", 0.5)
-    ] = 1.0
-    add_latency: Annotated[Seconds, doc("Latency added.", "500 us")] = default(no_time)
-
-
-class FaultsSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is wrong in this run."""
-
-    late: Annotated[
-        tuple[Late, ...], doc("Ranks that start late.", [{"rank": 5, "by": "3 ms"}])
-    ] = ()
-    links: Annotated[
-        tuple[LinkFault, ...],
-        doc("Links that are worse than built.", [{"match": "rank 5 *", "rate": 0.5}]),
-    ] = ()
+    quantum: Annotated[
+        Seconds, doc("Events closer than this are taken as one (fluid only).", "1 us")
+    ] = default(no_time)
 
     def __post_init__(self):
-        seen: set[int] = set()
-        for i, late in enumerate(self.late):
-            if late.rank in seen:
+        given = (
+            ("switching", self.switching, "cut_through"),
+            ("order", self.order, "auto"),
+            ("fast_forward", self.fast_forward, True),
+        )
+        if self.kind == "chunk":
+            given = (("quantum", self.quantum, 0),)
+        for key, value, usual in given:
+            if value != usual:
                 raise SpecError(
-                    "is listed twice",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy="keep one entry per rank",
+                    f'has no meaning with engine.kind = "{self.kind}"',
+                    where=f"engine.{key}",
+                    value=value,
+                    remedy=f"leave {key} out, or use the other engine",
                 )
-            seen.add(late.rank)
 
 
 class OutputSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -217,7 +257,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole run as the TOML file gives it."""
 
     network: AnyNetwork
-    collective: Collective
+    collective: Collective | None = None
+    traffic: Traffic | None = None
     engine: EngineSpec = default(EngineSpec)
     faults: FaultsSpec = default(FaultsSpec)
     training: TrainingSpec | None = None
@@ -225,22 +266,23 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     output: OutputSpec = default(OutputSpec)
 
     def __post_init__(self):
+        self._check_work()
+        self._check_engine()
         self._check_groups()
         ranks = self.network.ranks
-        for i, late in enumerate(self.faults.late):
-            if late.rank >= ranks:
-                raise SpecError(
-                    f"must be below network.ranks = {ranks}",
-                    where=f"faults.late[{i}].rank",
-                    value=late.rank,
-                    remedy=f"ranks count from 0 to {ranks - 1}",
-                )
+        self.faults.check(
+            ranks,
+            reduces_in_time=self.network.reduction_rate is not None,
+            trains=self.training is not None,
+        )
         if self.training is not None:
             self.training.check_ranks(ranks)
         self._check_weights()
 
     def _check_weights(self):
         network, collective = self.network, self.collective
+        if collective is None:
+            return
         if collective.shards is not None:
             check_shards(collective.shards, network.ranks)
         key = "shards" if collective.rail_shares is None else "rail_shares"
@@ -256,16 +298,137 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         if collective.rail_shares is not None:
             collective.rail_shares.check(network.ranks, network.ports)
+        self._check_weights_are_known(f"collective.{key}")
+
+    def _check_weights_are_known(self, key: str):
+        """Refuse what does not cut sends by weights: other engines, lost packets, detours."""
+        faults = self.faults
+        lossy = [
+            f"faults.{name}[{i}].loss"
+            for name in ("links", "random")
+            for i, each in enumerate(getattr(faults, name))
+            if each.loss > 0
+        ]
+        for where, is_given in (
+            ("engine.kind", self.engine.kind != "chunk"),
+            ("engine.aggregate", self.engine.aggregate),
+            ("faults.reroute", faults.reroute != "none"),
+            *((name, True) for name in lossy),
+        ):
+            if is_given:
+                raise SpecError(
+                    f"does not go with {key} and stripe",
+                    where=where,
+                    remedy=f"leave it out, or leave {key} out",
+                )
+
+    @property
+    def the_collective(self) -> Collective:
+        """The collective; SpecError where the spec has traffic in its place."""
+        if self.collective is None:
+            raise SpecError(
+                "section [collective] is missing", remedy="what is asked needs a collective"
+            )
+        return self.collective
+
+    @property
+    def _is_on_swarmx(self) -> bool:
+        return isinstance(self.network, Wafer) and self.network.tiles is None
+
+    @property
+    def _is_grid(self) -> bool:
+        return isinstance(self.network, Grid) or (
+            isinstance(self.network, Wafer) and self.network.tiles is not None
+        )
+
+    def _check_work(self):
+        if self.collective is None and self.traffic is None:
+            raise SpecError(
+                "section [collective] is missing",
+                remedy="add it, or [traffic] for flows that are no collective; "
+                "`mrcjax spec --example flat_rails` prints one to start from",
+            )
+        if self.traffic is None:
+            return
+        for section in ("collective", "training"):
+            if getattr(self, section) is not None:
+                raise SpecError(
+                    f"section [traffic] does not go with [{section}]", remedy="keep one of the two"
+                )
+        if self.engine.kind != "fluid":
+            raise SpecError(
+                "does not emulate [traffic]",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "fluid"',
+            )
+        self.traffic.check_ranks(self.network.ranks)
+
+    def _check_engine(self):
+        if self.engine.kind == "fluid" and self.network.reduction_rate is not None:
+            raise SpecError(
+                'has no meaning with engine.kind = "fluid"',
+                where="network.reduction_rate",
+                value=self.network.reduction_rate,
+                remedy='leave it out, or use engine.kind = "chunk"',
+            )
+        if self.engine.kind == "fluid":
+            self.faults.check_fluid()
+        reduces = self.collective is not None and self.collective.algorithm == "in_network"
+        if self.engine.kind == "fluid" and (reduces or self._is_on_swarmx):
+            raise SpecError(
+                "has no switches that reduce",
+                where="engine.kind",
+                value=self.engine.kind,
+                remedy='use engine.kind = "chunk" with algorithm = "in_network"',
+            )
+        if self.engine.order == "arrival" and isinstance(self.network, Graph):
+            raise SpecError(
+                "has no effect on a graph",
+                where="engine.order",
+                value=self.engine.order,
+                remedy='use order = "auto", or engine.kind = "fluid"',
+            )
 
     def _check_groups(self):
+        if self.collective is None:
+            return
         ranks, collective = self.network.ranks, self.collective
-        if collective.algorithm == "hierarchical" and self.network.node_size == 1:
+        if self._is_on_swarmx:
+            _check_on_wafers(collective)
+        self._check_dimensions(collective)
+        has_dimensions = collective.dimensions is not None or self._is_grid
+        is_flat = self.network.node_size == 1 and not has_dimensions
+        if collective.algorithm == "hierarchical" and is_flat:
+            add_nodes = 'add node_size = 8 and node_rate = "450 GB/s" under [network], '
+            if isinstance(self.network, Graph):
+                add_nodes = ""
             raise SpecError(
                 "needs scale-up nodes, but network.node_size is 1",
                 where="collective.algorithm",
                 value=collective.algorithm,
-                remedy='add node_size = 8 and node_rate = "450 GB/s" under [network], '
-                'or use algorithm = "direct"',
+                remedy=f'{add_nodes}name collective.dimensions, or use algorithm = "direct"',
+            )
+        in_nodes = collective.algorithm == "hierarchical" and collective.dimensions is None
+        if in_nodes and ranks % self.network.node_size:
+            raise SpecError(
+                f"needs full nodes, and network.ranks = {ranks} leaves one of "
+                f"{self.network.node_size} partly filled",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy=f"use {self.network.nodes * self.network.node_size} ranks, "
+                'or algorithm = "ring" or "direct"',
+            )
+        if collective.algorithm == "in_network" and not self.network.in_network_levels:
+            what = "set network.in_network = true"
+            if not self.network.may_reduce:
+                what = f"a {self.network.kind} like this has none: choose another network.kind"
+            raise SpecError(
+                "needs switches that reduce, and network.in_network is false",
+                where="collective.algorithm",
+                value=collective.algorithm,
+                remedy=("" if self._is_grid else f"{what}, or ")
+                + 'use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:
             return
@@ -277,4 +440,42 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 where="collective.group_size",
                 value=collective.group_size,
                 remedy="leave group_size out for one group of all ranks",
+            )
+
+    def _check_dimensions(self, collective: Collective):
+        if collective.dimensions is None:
+            if isinstance(collective.between, tuple) and not self._is_grid:
+                raise SpecError(
+                    "is a list without collective.dimensions",
+                    where="collective.between",
+                    value=list(collective.between),
+                    remedy="give one algorithm, or name the dimensions",
+                )
+            return
+        grouped = collective.group_size is not None
+        ranks = collective.group_size or self.network.ranks
+        product = math.prod(collective.dimensions)
+        if product != ranks:
+            name = "collective.group_size" if grouped else "network.ranks"
+            raise SpecError(
+                f"has dimensions for {product} ranks, not {name} = {ranks}",
+                where="collective.dimensions",
+                value=list(collective.dimensions),
+                remedy=f"give dimensions whose product is {ranks}",
+            )
+
+
+def _check_on_wafers(collective: Collective):
+    """Refuse all that the tree over wafers does not do."""
+    for key, value, only in (
+        ("kind", collective.kind, "all_reduce"),
+        ("algorithm", collective.algorithm, "in_network"),
+        ("group_size", collective.group_size, None),
+    ):
+        if value != only:
+            raise SpecError(
+                "does not go with wafers, which meet only in the sum over all of them",
+                where=f"collective.{key}",
+                value=value,
+                remedy=f'use {key} = "{only}"' if only else f"leave {key} out",
             )

@@ -13,7 +13,16 @@ from mrcjax.spec.sections import Spec
 from mrcjax.units import Quantity, SpecError
 
 # in the order in which a reader should meet them
-_EXAMPLE_ORDER = ("flat_rails", "mrc_planes", "fat_tree", "dragonfly")
+_EXAMPLE_ORDER = (
+    "flat_rails",
+    "mrc_planes",
+    "fat_tree",
+    "dragonfly",
+    "slim_fly",
+    "hyperx",
+    "jellyfish",
+    "graph",
+)
 
 
 def spec_to_toml(spec: Spec) -> str:
@@ -33,7 +42,8 @@ def spec_to_toml(spec: Spec) -> str:
 
 
 def _items(struct: Any) -> list[tuple[str, Any]]:
-    items = [(key, getattr(struct, key)) for key in struct.__struct_fields__]
+    names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    items = [(key, getattr(struct, field)) for field, key in names]
     if isinstance(struct, Network):
         # what all networks share comes first
         shared = Network.__struct_fields__

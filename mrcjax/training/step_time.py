@@ -16,8 +16,8 @@ from mrcjax.training.traffic import buckets
 from mrcjax.units import format_seconds
 
 LEFT_OUT = """\
-Left out of the training step: failures and checkpoints; data loading; stragglers other than
-faults.late; slowdown of kernels by communication unless training.comm_slowdown is set; tensor- and
+Left out of the training step: failures and checkpoints; data loading; stragglers other than those
+of [faults]; slowdown of kernels by communication unless training.comm_slowdown is set; tensor- and
 context-parallel traffic (it is part of training.achievable_fraction and must stay inside scale-up
 nodes); pipeline sends; hiding of transfers under the pipeline bubble; the gradients and parameters
 of embedding and output head on the wire (2 x vocab x hidden, 0.8% of llama2_70b; their FLOPs
@@ -41,7 +41,7 @@ class TrainingStep:
     parameter_bucket_s: float
     forward_s: float  # of one micro-batch on one rank
     backward_s: float  # of one micro-batch on one rank, recomputing included
-    computing_s: float
+    computing_s: float  # of the slowest rank, for which the others wait
     bubble_s: float
     exposed_reduce_scatter_s: float  # of the all-reduce without optimiser sharding
     exposed_all_gather_s: float
@@ -87,10 +87,18 @@ class TrainingStep:
         ]
 
 
-def step(training: TrainingSpec, ranks: int, t_rs_s: float, t_ag_s: float = 0.0) -> TrainingStep:
+def step(
+    training: TrainingSpec,
+    ranks: int,
+    t_rs_s: float,
+    t_ag_s: float = 0.0,
+    slowest: float = 1.0,
+) -> TrainingStep:
     """Return the step whose gradient bucket takes ``t_rs_s`` and parameter bucket ``t_ag_s``.
 
     The times are those of ``buckets(...).gradient`` and ``.parameter``; 0 where there is none.
+    ``slowest``: times that the slowest rank computes as long as the others, who wait for it;
+    utilisation counts what they compute.
     Pipeline parallelism adds its bubble and leaves layers / stages on a rank.
     """
     for name, time_s in (("t_rs_s", t_rs_s), ("t_ag_s", t_ag_s)):
@@ -106,7 +114,8 @@ def step(training: TrainingSpec, ranks: int, t_rs_s: float, t_ag_s: float = 0.0)
             raise ValueError(f"{name} must be 0, got {time_s}: the step has no such bucket")
 
     micro_batches = training.micro_batches(ranks)
-    computing_s = step_computing_s(training, ranks)
+    useful_s = step_computing_s(training, ranks)
+    computing_s = useful_s * slowest
     # counted FLOPs are a third forward, two thirds backward; what is recomputed is in the backward
     forward_s = computing_s / (3 * training.recompute_factor * micro_batches)
     backward_s = computing_s / micro_batches - forward_s
@@ -138,7 +147,7 @@ def step(training: TrainingSpec, ranks: int, t_rs_s: float, t_ag_s: float = 0.0)
         exposed_all_gather_s=exposed_ag_s,
         optimiser_s=optimiser_s,
         step_s=step_s,
-        utilisation=computing_s / step_s,
+        utilisation=useful_s / step_s,
         mfu_full=mfu["full"],
         mfu_causal=mfu["causal"],
         mfu_parameters=mfu["parameters"],

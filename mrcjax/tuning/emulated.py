@@ -27,7 +27,7 @@ class Emulated:
 def emulated_of(case: Case) -> Emulated:
     """Collect the constants of a case that is cut by weights, equal ones if it has none."""
     params = case.params
-    piece = float(case.spec.collective.size) / case.spec.collective.chunks
+    piece = float(case.spec.the_collective.size) / case.spec.the_collective.chunks
     size = jnp.asarray(piece, params.late_s.dtype)
     if params.shares is None:
         ones = jnp.ones((case.network.ports, case.network.ranks), params.late_s.dtype)

@@ -59,7 +59,7 @@ def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
             f"{path} holds no search to go on with", remedy="leave --resume out to begin one"
         )
     before = load_spec(stored.runs[runs[-1]].spec_text)
-    mine, other = spec.collective, before.collective
+    mine, other = spec.the_collective, before.the_collective
     is_same = (before.network, before.faults, other.kind, other.size) == (
         spec.network,
         spec.faults,

@@ -34,8 +34,8 @@ def limits(
     halves" is no bound of an emulation, where ranks that have their data go on while others still
     wait for theirs; it tells by and large what is to be had without pipelining.
     """
-    size = float(case.spec.collective.size)
-    halves = HALVES[case.spec.collective.kind]
+    size = float(case.spec.the_collective.size)
+    halves = HALVES[case.spec.the_collective.kind]
     bounds = lower_bounds(case)
     both = (sum(h[0] for h in halves), sum(h[1] for h in halves))
     if shard_bytes is not None:

@@ -16,6 +16,7 @@ from mrcjax.emulation import outcome_of, precision, times_of
 from mrcjax.engine import Times
 from mrcjax.spec import FlatRails, Spec, SpecError, TuneSpec
 from mrcjax.tuning.classes import Classes, classes_of, one_by_one
+from mrcjax.tuning.damage import check_faults
 from mrcjax.tuning.descent import BLOCK, Descent, Objective, adam, annealed, descend
 from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sends
 from mrcjax.tuning.limits import HALVES, limits
@@ -60,7 +61,7 @@ class _Search:
         time_s = float(times.time_s)
         time_s = time_s if math.isfinite(time_s) else math.inf
         self.tried[name] = time_s
-        is_whole = weights.rail is not None if weights else not self.spec.collective.stripe
+        is_whole = weights.rail is not None if weights else not self.spec.the_collective.stripe
         is_wanted = is_whole or self.options.rails != "whole" or self.case.network.ports == 1
         if is_wanted and (self.best is None or time_s < self.best.time_s):
             self.best = _Tried(name, time_s, case, times, weights)
@@ -128,7 +129,7 @@ def tune(
 def _tune(search: _Search, start: Weights | None) -> Tuned:
     spec, options, classes = search.spec, search.options, search.classes
     given = weights_of_spec(spec)
-    pieces = options.chunks or (spec.collective.chunks,)
+    pieces = options.chunks or (spec.the_collective.chunks,)
     load, first = _load(search, given), _start(search, start)
     shard_bytes = None if first.shards is not None else np.asarray(load.shard_bytes)
     shares = None if first.source is not None else np.asarray(shares_of(load, first))
@@ -194,7 +195,7 @@ def _by_loads(
 
 def check(spec: Spec, options: TuneSpec) -> None:
     """Refuse what cannot be tuned; raises SpecError."""
-    network, collective = spec.network, spec.collective
+    network, collective = spec.network, spec.the_collective
     is_plane = isinstance(network, FlatRails) and network.reach == "all"
     if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
         raise SpecError(
@@ -217,6 +218,14 @@ def check(spec: Spec, options: TuneSpec) -> None:
             value=collective.element_bytes,
             remedy="leave element_bytes out",
         )
+    if collective.split != "equal":
+        raise SpecError(
+            "does not go with tuning, which finds the cut over rails itself",
+            where="collective.split",
+            value=collective.split,
+            remedy="leave split out",
+        )
+    check_faults(spec)
     if network.ranks < 2:
         raise SpecError(
             "leaves nothing to tune", where="network.ranks", value=network.ranks, remedy="use 2"
@@ -257,7 +266,7 @@ def _frees_rails(spec: Spec, options: TuneSpec) -> bool:
 
 
 def _frees_shards(spec: Spec, options: TuneSpec) -> bool:
-    return options.shards is not False and spec.collective.kind == "all_reduce"
+    return options.shards is not False and spec.the_collective.kind == "all_reduce"
 
 
 def _check_size(classes: Classes) -> None:
@@ -277,14 +286,14 @@ def _load(search: _Search, given: Weights) -> Load:
     spec, classes = search.spec, search.classes
     shard_bytes = None
     if given.shards is not None:
-        shards = given.shards / given.shards.sum() * float(spec.collective.size)
+        shards = given.shards / given.shards.sum() * float(spec.the_collective.size)
         shard_bytes = np.bincount(classes.index, shards) / classes.count
-    halves = tuple(bool(to_receiver) for _, to_receiver in HALVES[spec.collective.kind])
+    halves = tuple(bool(to_receiver) for _, to_receiver in HALVES[spec.the_collective.kind])
     shares = None
     if not _frees_rails(spec, search.options):
         shares = given_shares(classes, given)
     return load_of(
-        classes, float(spec.collective.size), halves, given=shares, shard_bytes=shard_bytes
+        classes, float(spec.the_collective.size), halves, given=shares, shard_bytes=shard_bytes
     )
 
 
@@ -315,7 +324,7 @@ def _log(weight: np.ndarray) -> jax.Array:
 
 
 def _heuristics(search: _Search) -> dict[str, float]:
-    size, ranks = float(search.spec.collective.size), search.case.network.ranks
+    size, ranks = float(search.spec.the_collective.size), search.case.network.ranks
     search.emulate("before", None)
     found = references(search.classes, size * (ranks - 1) / ranks)
     return {name: search.emulate(name, weights) for name, weights in found.items()}

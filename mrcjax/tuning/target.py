@@ -11,6 +11,7 @@ import scipy.optimize
 from mrcjax.emulation import run
 from mrcjax.outcome import Outcome
 from mrcjax.spec import FlatRails, RatesPerPort, Spec, SpecError
+from mrcjax.tuning.damage import check_faults
 from mrcjax.units import BytesPerSecond, format_seconds
 
 WIDEST = 2.0**40  # factors of the rate beyond that are no answer
@@ -56,6 +57,7 @@ def reach(spec: Spec, *, report: Callable[[str], None] = lambda text: None) -> R
             value=network.kind,
             remedy='use kind = "flat_rails", or leave tune.target_time out',
         )
+    check_faults(spec)
 
     def at(log_factor: float) -> tuple[Spec, Outcome]:
         rates = tuple(BytesPerSecond(rate * math.exp(log_factor)) for rate in network.port_rates)

@@ -30,23 +30,25 @@ class Weights:
         cut = {key: _tuples(getattr(self, key)) for key in RailShares.__struct_fields__}
         shares = RailShares(**cut) if any(v is not None for v in cut.values()) else None
         collective = msgspec.structs.replace(
-            spec.collective,
+            spec.the_collective,
             stripe=True,
             rail_shares=shares,
             shards=_tuples(self.shards),
-            chunks=self.chunks or spec.collective.chunks,
+            chunks=self.chunks or spec.the_collective.chunks,
         )
         return msgspec.structs.replace(spec, collective=collective, tune=None)
 
 
 def weights_of_spec(spec: Spec) -> Weights:
     """The weights that a spec gives."""
-    shares = spec.collective.rail_shares or RailShares()
+    shares = spec.the_collective.rail_shares or RailShares()
     cut = {key: getattr(shares, key) for key in RailShares.__struct_fields__}
     return Weights(
         **{key: None if value is None else np.asarray(value) for key, value in cut.items()},
-        shards=None if spec.collective.shards is None else np.asarray(spec.collective.shards),
-        chunks=spec.collective.chunks,
+        shards=None
+        if spec.the_collective.shards is None
+        else np.asarray(spec.the_collective.shards),
+        chunks=spec.the_collective.chunks,
     )
 
 

@@ -26,6 +26,9 @@ class Inventory:
         watts: power of "switches", "modules" (with copper cables) and "nics"; empty when the
             network is counted but not priced.
         usd: price of "switches", "optics_and_cables" and "nics"; empty likewise.
+        scale_up_switches: switches inside scale-up domains, where the family is made of them.
+        scale_up_part: their catalogue name.
+        scale_up_watts: their power; no part of the totals, which compare what is between nodes.
         notes: what a reader of the numbers must know, one sentence each.
     """
 
@@ -44,11 +47,14 @@ class Inventory:
     nic: str = ""
     watts: dict[str, float] = field(default_factory=dict)
     usd: dict[str, float] = field(default_factory=dict)
+    scale_up_switches: int = 0
+    scale_up_part: str = ""
+    scale_up_watts: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
     def switches(self) -> int:
-        """Switches in all."""
+        """Switches in all, those inside scale-up domains apart."""
         return sum(self.switches_by_tier.values())
 
     @property
@@ -106,6 +112,9 @@ class Inventory:
             ("modules", modules),
             ("NICs", nics),
         ]
+        if self.scale_up_switches:
+            words = f"{self.scale_up_switches:,} x {self.scale_up_part}"
+            rows.insert(3, ("scale-up switches", words))
         kw = [
             ("switches", self.watts.get("switches")),
             ("modules", self.watts.get("modules")),
@@ -113,6 +122,8 @@ class Inventory:
             ("total without NICs", self.watts_without_nics),
             ("total with NICs", self.watts_with_nics),
         ]
+        if self.scale_up_switches:
+            kw.append(("scale-up switches", self.scale_up_watts))
         musd = [
             ("switches", self.usd.get("switches")),
             ("optics and cables", self.usd.get("optics_and_cables")),

@@ -1,11 +1,21 @@
 """What all networks have, and the checks that several kinds share."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct
 
 from mrcjax import hardware
-from mrcjax.spec.fields import Count, Fraction, Index, default, doc, half_microsecond, no_time
+from mrcjax.spec.fields import (
+    Count,
+    Fraction,
+    Index,
+    RatesPerPort,
+    default,
+    doc,
+    half_microsecond,
+    no_time,
+)
 from mrcjax.units import BytesPerSecond, Seconds, SpecError
 
 LoadBalancing = Literal["ideal", "ecmp", "spray"]
@@ -16,14 +26,17 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     """What all networks have: ranks, scale-up nodes, software and NIC terms.
 
     ``ports``, ``port_rates`` and ``port_latencies`` give a rank's network ports as plain floats
-    (bytes/s before goodput, seconds per link).
+    (bytes/s before goodput, seconds per link). The last node may be partly filled.
     """
+
+    reducing: ClassVar[bool] = False  # whether switches between nodes may reduce
 
     ranks: Annotated[Count, doc("Number of ranks (GPUs).", 1024)]
     node_size: Annotated[Count, doc("Ranks per scale-up node; 1 means no nodes.", 8)] = 1
     node: Annotated[str | None, doc("Catalogue link inside a node.", "nvlink4")] = None
     node_rate: Annotated[
-        BytesPerSecond | None, doc("Rate of a rank inside its node.", "450 GB/s")
+        RatesPerPort | None,
+        doc("Rate of a rank inside its node; a list: of each plane of switches.", "450 GB/s"),
     ] = None
     node_latency: Annotated[Seconds, doc("Latency of a link inside a node.", "500 ns")] = default(
         half_microsecond
@@ -45,6 +58,17 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     switch: Annotated[
         str | None, doc("Catalogue switch; absent: chosen by capacity.", "switch_51t2")
     ] = None
+    in_network: Annotated[
+        bool | Literal["node", "network"],
+        doc("Switches that reduce and multicast: all, those in nodes, those between.", True),
+    ] = False
+    in_network_efficiency: Annotated[
+        Fraction, doc("Share of a link's rate reached while switches reduce.", 0.85)
+    ] = 1.0
+    in_network_owner: Annotated[
+        bool,
+        doc("What a node's switches reduced passes the rank that owns the shard (NVLS).", True),
+    ] = False
 
     def __post_init__(self):
         if self.node is not None and self.node_rate is not None:
@@ -59,22 +83,65 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
             named("network.switch", lambda name: hardware.switch(name), self.switch)
         if self.node_size > 1:
             self._check_nodes()
+        self._check_in_network()
         self._check()
 
     def _check_nodes(self):
-        if self.node is None and self.node_rate is None:
+        if not self.node_rates:
             raise SpecError(
                 f"is missing with node_size = {self.node_size}",
                 where="network.node_rate",
                 remedy='add for example node_rate = "450 GB/s" or node = "nvlink4"',
             )
-        if self.ranks % self.node_size:
-            raise SpecError(
-                f"must divide network.ranks = {self.ranks}",
-                where="network.node_size",
-                value=self.node_size,
-                remedy=f"{next_multiple(self.ranks, self.node_size)} ranks would fill the nodes",
+
+    def _check_in_network(self):
+        if not self.in_network:
+            for key, usual in (("in_network_efficiency", 1.0), ("in_network_owner", False)):
+                if getattr(self, key) != usual:
+                    raise SpecError(
+                        "has no effect where no switch reduces",
+                        where=f"network.{key}",
+                        value=getattr(self, key),
+                        remedy="set in_network = true or leave it out",
+                    )
+            return
+        wanted = {"node", "network"} if self.in_network is True else {self.in_network}
+        if not wanted & self._levels_there():
+            place = {"node": "inside nodes", "network": "between nodes"}.get(
+                str(self.in_network), "at all"
             )
+            raise SpecError(
+                f"needs switches that reduce, and a {self.kind} like this has none {place}",
+                where="network.in_network",
+                value=self.in_network,
+                remedy="switches between nodes may reduce in fat_tree, mrc_planes, dgx, rail_only, "
+                "nvl and wafer, those inside nodes with node_size and node_rate",
+            )
+
+        if self.in_network_owner and "node" not in self.in_network_levels:
+            raise SpecError(
+                "has no effect where no switch inside a node reduces",
+                where="network.in_network_owner",
+                value=True,
+                remedy='set in_network = true or "node" on a network with nodes, or leave it out',
+            )
+
+    def _levels_there(self) -> set[str]:
+        between = {"network"} if self.reducing else set()
+        return between | ({"node"} if self.node_size > 1 else set())
+
+    @property
+    def may_reduce(self) -> bool:
+        """Whether it has switches that `in_network` can set to reduce."""
+        return bool(self._levels_there())
+
+    @property
+    def in_network_levels(self) -> frozenset[str]:
+        """Where switches reduce: "node", "network", both or neither."""
+        if not self.in_network:
+            return frozenset()
+        there = self._levels_there()
+        return frozenset(there if self.in_network is True else {self.in_network})
 
     def _check(self):
         """Check the rules of one kind."""
@@ -100,13 +167,33 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
         raise NotImplementedError
 
     @property
-    def node_bytes_per_s(self) -> float | None:
-        """Rate of a rank inside its node, bytes/s before goodput; None without nodes."""
+    def cautions(self) -> tuple[str, ...]:
+        """What a reader of the results must know about this network, one sentence each."""
+        return ()
+
+    @property
+    def nodes(self) -> int:
+        """Number of scale-up nodes, a partly filled one included."""
+        return -(-self.ranks // self.node_size)
+
+    @property
+    def node_rates(self) -> tuple[float, ...]:
+        """Rate of a rank on each plane of its node, bytes/s before goodput; () without nodes."""
         if self.node_size == 1:
-            return None
+            return ()
         if self.node is not None:
-            return hardware.link(self.node).rate_bytes_per_s
-        return None if self.node_rate is None else float(self.node_rate)
+            return (hardware.link(self.node).rate_bytes_per_s,)
+        return () if self.node_rate is None else tuple(float(rate) for rate in self.node_rate)
+
+    @property
+    def node_bytes_per_s(self) -> float | None:
+        """Rate of a rank inside its node over all planes, bytes/s; None without nodes."""
+        return math.fsum(self.node_rates) if self.node_rates else None
+
+    @property
+    def node_path_latency(self) -> float:
+        """Latency of a rank's link to the switches of its node, seconds."""
+        return float(self.node_latency)
 
 
 class Linked(Network, frozen=True, kw_only=True):
@@ -142,11 +229,6 @@ class Linked(Network, frozen=True, kw_only=True):
     def port_latencies(self) -> tuple[float, ...]:
         """Latency of a link at each port of a rank, seconds."""
         return (float(self.latency),) * self.ports
-
-
-def next_multiple(value: int, step: int) -> int:
-    """The smallest multiple of step that is not below value."""
-    return -(-value // step) * step
 
 
 def named(where: str, find, name: str):
@@ -204,4 +286,15 @@ def check_paths(paths: int, load_balancing: str):
             where="network.paths",
             value=paths,
             remedy='set load_balancing = "spray" or leave paths out',
+        )
+
+
+def check_steps(steps: float | tuple[float, ...], tiers: int):
+    """Refuse a list of oversubscriptions that does not fit the tiers."""
+    if isinstance(steps, tuple) and len(steps) != tiers - 1:
+        raise SpecError(
+            f"needs {tiers - 1} values for {tiers} tiers",
+            where="network.oversubscription",
+            value=steps,
+            remedy="give one number for all, or one per gap between tiers, lowest first",
         )

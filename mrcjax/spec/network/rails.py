@@ -1,7 +1,7 @@
 """The flat rail mesh and the planes of MRC."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -133,6 +133,8 @@ class FlatRails(Network, frozen=True, tag="flat_rails"):
 
 class MrcPlanes(Network, frozen=True, tag="mrc_planes"):
     """Planes of two-tier Clos networks, one port of every rank on each, packets sprayed."""
+
+    reducing: ClassVar[bool] = True
 
     planes: Annotated[PortCount, doc("Planes (ports) per rank.", 8)]
     radix: Annotated[Count, doc("Ports of a switch at the plane's rate; even.", 512)]

@@ -1,0 +1,40 @@
+"""`mrcjax plot`: figures of an archive."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Suppress, arg
+
+from mrcjax.cli.arguments import ArchiveFile, OneRun
+from mrcjax.cli.drawing import draw_run, draw_tables, figure_stem
+
+
+def plot_command(
+    file: ArchiveFile,
+    *,
+    run: OneRun = None,
+    out: Annotated[
+        Path | None,
+        arg(
+            metavar="FOLDER", help="Where to; without it beside the archive.", help_behavior_hint=""
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["png", "svg", "pdf"], arg(name="format", help="Format of the figures.")
+    ] = "png",
+    command: Suppress[str] = "",
+) -> None:
+    """Draw the link utilisation and finish times of a run, and the bars of stored comparisons.
+
+    Of an archive with comparisons, runs are drawn only where one is named.
+    """
+    from mrcjax import archive
+
+    stored = archive.load(file)
+    folder = file.parent if out is None else out
+    drawn = [] if run is not None else draw_tables(stored, folder, f".{form}", command)
+    if not drawn:
+        chosen = stored.run(run)
+        drawn = draw_run(chosen, figure_stem(file, chosen.name, folder), f".{form}", command)
+    for path in drawn:
+        print(path)

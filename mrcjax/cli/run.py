@@ -1,0 +1,156 @@
+"""`mrcjax run`: emulate a spec."""
+
+import math
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Suppress, arg
+
+from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
+from mrcjax.cli.asking import load, print_json, target_of, what
+from mrcjax.cli.drawing import draw_run, figure_stem
+from mrcjax.cli.starting import prepare_jax
+from mrcjax.cli.waiting import at_once
+
+if TYPE_CHECKING:
+    from mrcjax.archive import Table
+    from mrcjax.network.inventory import Inventory
+    from mrcjax.outcome import Outcome
+    from mrcjax.spec import Spec
+    from mrcjax.step import TrainingOutcome
+
+_HANGING: dict[str, Any] = {"subsequent_indent": " " * 9, "break_long_words": False}
+
+
+def run_command(
+    spec: SpecFile,
+    *,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None,
+        arg(
+            metavar="FILE.h5",
+            help="Add the run to this archive; wins over output.file.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    overrides: Overrides = (),
+    explain: Annotated[
+        bool, arg(help="Also print the hardware, and every assumption with its source.")
+    ] = False,
+    command: Suppress[str] = "",
+) -> None:
+    """Emulate a spec: how long it takes, what binds it, how far it is from the best possible.
+
+    A spec with a [training] section also gives the training step around it and the cost of a run.
+    """
+    asked = load(spec, overrides)
+    target = target_of(asked, out)
+    from mrcjax import archive
+
+    if target is not None:
+        archive.check_writable(target)
+    prepare_jax()
+    from mrcjax.network.inventory import inventory
+
+    materials = inventory(asked.network) if explain else None
+    started = datetime.now(UTC)
+    outcome, trained = at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
+    training = None if trained is None else _training_table(asked, trained)
+    if target is not None:
+        name = f"{outcome.kind}-{outcome.algorithm}-{outcome.ranks}"
+        runs, tables = {name: outcome}, {}
+        if trained is not None and training is not None:
+            others = {k: o for k, o in trained.outcomes.items() if o is not outcome}
+            runs |= {f"{name}-{bucket}": o for bucket, o in others.items()}
+            tables[f"{name}-training"] = training
+        names = archive.write(target, runs, command=command, tables=tables, started=started)
+        if asked.output.figures:
+            draw_run(outcome, figure_stem(target, names[0], target.parent), ".png", command)
+    assumptions = [] if materials is None else _assumptions(asked, materials)
+    if as_json:
+        found = outcome.to_json()
+        if trained is not None:
+            found["training"] = trained.to_json()
+        if materials is not None:
+            found["hardware"] = materials.rows()
+            found["assumptions"] = assumptions
+        print_json(found)
+        return
+    from mrcjax.report.table import run_text, table_text, text_table
+
+    blocks = [run_text(outcome)]
+    if trained is not None and training is not None:
+        blocks.append(table_text(training))
+        more = [text for text in trained.warnings if text not in outcome.warnings]
+        blocks += [textwrap.fill(f"warning: {text}", 110, **_HANGING) for text in more]
+    if materials is not None:
+        blocks.append(text_table([{"hardware": k, "": v} for k, v in materials.rows()]))
+        blocks.append(text_table(assumptions))
+    print("\n\n".join(blocks))
+
+
+def _emulated(asked: "Spec") -> "tuple[Outcome, TrainingOutcome | None]":
+    from mrcjax.emulation import run
+
+    if asked.training is None:
+        return run(asked), None
+    from mrcjax.step import train
+
+    trained = train(asked)
+    # the collective of the spec may be one of the step's buckets
+    same = next((o for o in trained.outcomes.values() if o.spec == asked), None)
+    return same or run(asked), trained
+
+
+def _training_table(asked: "Spec", trained: "TrainingOutcome") -> "Table":
+    from mrcjax.archive import Column, Table
+
+    assert asked.training is not None
+    parts = [("step", trained.step.rows())]
+    if trained.cost is not None:
+        parts.append(("run", trained.cost.rows()))
+    hardware = [row for row in trained.inventory.rows() if row[0] in _HARDWARE_ROWS]
+    parts.append(("network", hardware))
+    return Table(
+        rows=[
+            {"part": part, "quantity": label, "value": text}
+            for part, rows in parts
+            for label, text in rows
+        ],
+        columns=(Column("part", "of"), Column("quantity", "quantity"), Column("value", "value")),
+        title=f"Training of {asked.training.model} on {trained.step.ranks:,} x "
+        f"{asked.training.gpu}, {asked.training.run_tokens:.4g} tokens in a run",
+    )
+
+
+_HARDWARE_ROWS = (
+    "hardware", "switches", "modules", "NICs", "total without NICs, kW", "total with NICs, kW",
+    "total with NICs, M$",
+)  # fmt: skip
+
+
+def _assumptions(asked: "Spec", materials: "Inventory") -> list[dict[str, str]]:
+    """List what was taken from the catalogue and assumed of training: value, source, mark."""
+    from mrcjax import hardware
+    from mrcjax.training import explain
+
+    network = asked.network
+    links = [getattr(network, key, None) for key in ("link", "rail", "node")]
+    parts: list[hardware.Part] = [hardware.link(name) for name in links if name is not None]
+    parts += [hardware.switch(name) for name in materials.switches_by_part]
+    if materials.nic:
+        parts.append(hardware.nic_for(math.fsum(network.port_rates)))
+    if materials.usd:
+        parts.append(hardware.optics())
+    rows = [
+        (f"{part.name}: {field}", f"{getattr(part, field):.6g}", *source)
+        for part in parts
+        for field, source in part.sources.items()
+    ]
+    if asked.training is not None:
+        rows += explain(asked.training, network.ranks)
+    keys = ("assumption", "value", "source", "mark")
+    return [dict(zip(keys, row, strict=True)) for row in rows]
