@@ -579,6 +579,40 @@ def test_what_cannot_be_tuned_is_refused(network, more, where):
     assert error.value.where == where
 
 
+UNKNOWN = [
+    ('links = [{ match = "rank 1 *", loss = 0.01 }]', "faults.links[0].loss"),
+    ('random = [{ what = "port", count = 1, loss = 0.01 }]', "faults.random[0].loss"),
+    ('jitter = [{ at = "start", mean = "1 us" }]', "faults.jitter"),
+    ('reroute = "spread"', "faults.reroute"),
+    ('scenarios = 3\nrandom = [{ what = "port", count = 1, left = 0.5 }]', "faults.scenarios"),
+]
+
+
+@pytest.mark.parametrize(("faults", "where"), UNKNOWN)
+@pytest.mark.parametrize(("look", "options"), [(tune, QUICK), (reach, {"target_time": "1 s"})])
+def test_faults_that_it_does_not_know_are_refused(look, options, faults, where):
+    collective = {"kind": "all_reduce", "size": "1 GB"}
+    text = toml(network=flat(4, 2), collective=collective, tune=options)
+    with pytest.raises(SpecError, match="not known to tune") as error:
+        look(load_spec(f"{text}\n[faults]\n{faults}"))
+    assert error.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ('[engine]\nkind = "fluid"', "engine.kind"),
+        ("[faults]\n" + UNKNOWN[0][0], UNKNOWN[0][1]),
+        ("[faults]\n" + UNKNOWN[3][0], UNKNOWN[3][1]),
+    ],
+)
+def test_weights_are_refused_where_nothing_is_cut_by_them(more, where):
+    text = 'kind = "all_reduce"\nsize = "1 GB"\nstripe = true\nshards = [1, 2, 3, 4]'
+    with pytest.raises(SpecError, match="collective.shards and stripe") as error:
+        load_spec(toml(network=flat(4, 2), collective=text) + "\n" + more)
+    assert error.value.where == where
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
