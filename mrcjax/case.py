@@ -17,7 +17,7 @@ from mrcjax.engine.plan import bound_to_ports, in_arrival_order
 from mrcjax.faults import Draws, Scenario
 from mrcjax.network import Wiring
 from mrcjax.network.route import mix
-from mrcjax.spec import FaultsSpec, Spec, SpecError
+from mrcjax.spec import FaultsSpec, Graph, Spec, SpecError
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,11 @@ def build(spec: Spec) -> Case:
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
     wiring = network.build(spec.network)
+    draws = Draws(spec.faults, wiring)
+    built, wiring = wiring, _routed_anew(spec, draws, wiring)
     if wiring.network.by_table and spec.traffic is None:
         pairs = np.indices((spec.network.ranks,) * 2).reshape(2, -1)
-        network.refuse_unroutable(wiring, *pairs)
+        network.refuse_unroutable(wiring, *pairs, detours=wiring is not built)
     flows = None
     if spec.traffic is None:
         program = collective.build(
@@ -77,7 +79,7 @@ def build(spec: Spec) -> Case:
     else:
         program = Program(Schedule((), (), (), (), "traffic", spec.traffic.kind), ())
         flows = traffic.build(spec.traffic, spec.network, wiring)
-    draws = Draws(spec.faults, wiring)
+    _refuse_lost_sums(spec.faults, draws, program)
     wiring = replace(wiring, network=_told_of_faults(spec.faults, draws, wiring.network))
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
@@ -103,6 +105,33 @@ def _hardware(spec: Spec) -> collective.Hardware:
         spec.network.in_network_levels,
         spec.network.in_network_owner,
     )
+
+
+def _routed_anew(spec: Spec, draws: Draws, wiring: Wiring) -> Wiring:
+    """A graph whose routes avoid what is down, where the spec asks for that.
+
+    Not where scenarios have each their own: routes are what is compiled for.
+    """
+    faults = spec.faults
+    if not isinstance(spec.network, Graph) or faults.reroute != "spread" or faults.scenarios > 1:
+        return wiring
+    up = draws.scenario().capacity_bytes_per_s > 0
+    return wiring if up.all() else network.graph.avoid(spec.network, wiring, up)
+
+
+def _refuse_lost_sums(faults: FaultsSpec, draws: Draws, program: Program) -> None:
+    """Refuse what switches that reduce are not known to do: repeat what is lost, wait by round."""
+    if not any(phase.tree >= 0 for phase in program.schedule.phases):
+        return
+    by_round = [f"jitter[{i}].at" for i, each in enumerate(faults.jitter) if each.at == "round"]
+    for key, word in [(key, "delays of every round") for key in by_round] + (
+        [("links", "lost packets")] if draws.is_lossy else []
+    ):
+        raise SpecError(
+            f"has {word}, which are not known of switches that reduce",
+            where=f"faults.{key}",
+            remedy="leave them out, or use an algorithm other than in_network",
+        )
 
 
 def _told_of_faults(faults: FaultsSpec, draws: Draws, here: network.Network) -> network.Network:

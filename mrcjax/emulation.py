@@ -290,7 +290,14 @@ def _seeds(spec: Spec) -> dict[str, int]:
 
 
 def _refuse_needed_but_down(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> None:
-    if ((link_bytes > 0) & (capacity <= 0)).any():
+    needed = np.flatnonzero((link_bytes > 0) & (capacity <= 0))
+    if len(needed) and case.flows is not None:
+        raise SpecError(
+            f'a flow needs "{case.wiring.link_name(int(needed[0]))}", which is down',
+            where="faults",
+            remedy="give it a rate above 0, or the flow another route",
+        )
+    if len(needed):
         _refuse_cut_off(case, 0)
 
 
@@ -302,17 +309,26 @@ def _refuse_cut_off(case: Case, scenario: int) -> None:
     sender, receiver, link = pair
     where = "faults.links" if not faults.random else "faults.random"
     drawn = f"in scenario {scenario} (every seed + {scenario}) " if faults.scenarios > 1 else ""
-    if case.flows is not None:
-        remedy = "the flows of [traffic] are not rerouted: give it a rate above 0"
+    kind, graph = case.spec.network.kind, isinstance(case.network.fabric, GraphFabric)
+    if any(phase.tree >= 0 for phase in case.schedule.phases):
+        remedy = (
+            "what switches reduce goes around nothing: give it a rate above 0, or use another "
+            "algorithm"
+        )
+    elif graph and faults.reroute != "spread" and faults.scenarios == 1:
+        remedy = 'give it a rate above 0, or find other routes with faults.reroute = "spread"'
+    elif not case.network.can_reroute:
+        other = (
+            ', or set network.cross_rail = "spine" and faults.reroute = "spread"'
+            if case.network.rails == "joined"
+            else ""
+        )
+        remedy = f"a {kind} like this goes around nothing: give it a rate above 0{other}"
     elif faults.reroute == "none":
         remedy = (
             'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '
             'reroute = "spread" or "neighbour"'
         )
-    elif not case.network.can_reroute:
-        is_dealt = getattr(case.network.fabric, "deals_paths", False)
-        here = 'with load_balancing = "ideal"' if is_dealt else "here"
-        remedy = f"a {case.spec.network.kind} reroutes nothing {here}: give it a rate above 0"
     else:
         remedy = "no other way is up: give it a rate above 0, or leave the rank out"
     raise SpecError(

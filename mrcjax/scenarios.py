@@ -12,9 +12,9 @@ from mrcjax.case import Case, numbers
 from mrcjax.collective import Phase, Schedule
 from mrcjax.collective.detour import detoured, none_dealt
 from mrcjax.collective.schedule import peers
-from mrcjax.collective.traffic import Flows
 from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
+from mrcjax.network.reduction import Tree
 
 MEMORY_BYTES = 2**28  # what the arrays of a batch may take, about
 MOST_AT_ONCE = 32  # more scenarios in a batch run no faster
@@ -81,10 +81,13 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
     """First pair of ranks whose send has only links that are down: sender, receiver, link."""
     dtype = case.params.capacity_bytes_per_s.dtype
     capacity = numbers(case.draws, scenario, dtype)["capacity_bytes_per_s"]
-    if case.flows is not None:
-        return _down_flow(case.flows, np.asarray(capacity) > 0)
     network = replace(case.network, up=jnp.append(capacity > 0, True))
     for phase in case.schedule.phases:
+        if phase.tree >= 0:
+            found = _cut_off_from_tree(case.schedule.trees[phase.tree], np.asarray(network.up))
+            if found is not None:
+                return found
+            continue
         for k in range(phase.rounds):
             bad, dst, link = _down_sends(network, case.schedule, phase, jnp.asarray(k))
             if bad.any():
@@ -93,15 +96,23 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
     return None
 
 
-def _down_flow(flows: Flows, up: np.ndarray) -> tuple[int, int, int] | None:
-    """First flow with bytes on a link that is down: sender, receiver, link; up: (links,) bool."""
-    down = np.append(~up, False)[flows.routes]  # -1, behind the end of a route, is never down
-    carries = (flows.weights > 0) & (flows.size_bytes > 0)[:, None]
-    found = np.argwhere(down & carries[:, :, None])
-    if not len(found):
-        return None
-    flow, path, hop = found[0]
-    return int(flows.src[flow]), int(flows.dst[flow]), int(flows.routes[flow, path, hop])
+def _cut_off_from_tree(tree: Tree, up: np.ndarray) -> tuple[int, int, int] | None:
+    """The same on switches that reduce: up to the top, and from there down to another rank."""
+    at = np.asarray(tree.parent[0])
+    at = np.broadcast_to(np.arange(at.shape[1]), at.shape)
+    chains: dict[str, list[np.ndarray]] = {"up": [], "down": []}
+    for level, parent in enumerate(tree.parent):
+        for way, links in (("up", tree.up[level]), ("down", tree.down[level])):
+            chains[way].append(np.take_along_axis(np.asarray(links), at, axis=1))
+        at = np.take_along_axis(np.asarray(parent), at, axis=1)
+    for way, chain in chains.items():
+        for link in chain:
+            for lane, rank in np.argwhere(~up[link])[:1]:
+                others = np.flatnonzero(at[lane] == at[lane, rank])
+                other = int(others[others != rank][0]) if len(others) > 1 else int(rank)
+                pair = (int(rank), other) if way == "up" else (other, int(rank))
+                return (*pair, int(link[lane, rank]))
+    return None
 
 
 @partial(jax.jit, static_argnames="phase")

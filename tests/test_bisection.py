@@ -6,20 +6,26 @@ import numpy as np
 import pytest
 from oracle import graphs
 
-from mrcjax.network.bisection import FORMULA_KINDS, bisection, lindsey_cables
+from mrcjax.network.bisection import FORMULA_KINDS, array_cables, bisection, lindsey_cables
 from mrcjax.network.jellyfish import random_graph
 from mrcjax.network.slim_fly import mms_graph
 from mrcjax.spec import (
     NETWORK_KINDS,
+    Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
     HyperX,
     Jellyfish,
+    Mesh,
     MrcPlanes,
+    Nvl,
+    RailOnly,
     RatesPerPort,
     SlimFly,
     SpecError,
+    Torus,
+    Wafer,
 )
 from mrcjax.units import BytesPerSecond
 
@@ -52,6 +58,33 @@ def rails(ranks, **more):
     return FlatRails(ranks=ranks, rail_rate=RatesPerPort((LINK["link_rate"],), False), **more)
 
 
+def lattice(dims, wrap=True):
+    """A torus or mesh, and the graph of its links."""
+    rate = RatesPerPort((LINK["link_rate"],), False)
+    spec = Torus(dims=dims, link_rate=rate) if wrap else Mesh(dims=dims, link_rate=rate)
+    graph, points = graphs.Counter(), list(np.ndindex(dims[::-1]))
+    number = {at: i for i, at in enumerate(points)}
+    for at, d in itertools.product(points, range(len(dims))):
+        size, axis = dims[d], len(dims) - 1 - d
+        if size > 1 and (wrap or at[axis] < size - 1):
+            on = (*at[:axis], (at[axis] + 1) % size, *at[axis + 1 :])
+            graphs.join(graph, ("rank", number[at]), ("rank", number[on]))
+    return spec, graph
+
+
+def rail_trees(nodes, node_size, down, up, spines):
+    """A tree per rail over the ranks of each local index; nothing inside nodes."""
+    graph = graphs.Counter()
+    for rank in range(nodes * node_size):
+        node, rail = divmod(rank, node_size)
+        graphs.join(graph, ("rank", rank), ("leaf", rail, node // down))
+    for rail, leaf, cable in itertools.product(
+        range(node_size), range(-(-nodes // down)), range(up)
+    ):
+        graphs.join(graph, ("leaf", rail, leaf), ("spine", rail, cable % spines))
+    return graph
+
+
 CROSSBARS = graphs.Counter()
 for rank, rail in itertools.product(range(9), range(3)):
     graphs.join(CROSSBARS, ("rank", rank), ("plane", rail))
@@ -81,6 +114,11 @@ EXACT = {
     "hyperx of few cables": (hyperx(32, (4, 2), 4), graphs.grid(32, 4, (4, 2))),
     "hyperx of many cables": (hyperx(24, (3, 2), 4, cables=2), graphs.grid(24, 4, (3, 2), 2)),
 }
+GRIDS = {
+    f"{'torus' if wrap else 'mesh'} {dims}": lattice(dims, wrap)
+    for wrap in (True, False)
+    for dims in ((4, 3), (3, 3), (2, 5), (6, 2), (2, 2, 3), (7,), (5, 1, 2), (4, 4))
+}
 BOUNDED = {
     "dragonfly": dragonfly(72, 2, 4, 2, 9),
     "dragonfly of three groups": dragonfly(24, 4, 2, 1, 3),
@@ -107,9 +145,9 @@ def halves(ranks, seed=0):
         yield order[: ranks // 2]
 
 
-@pytest.mark.parametrize("name", [*EXACT, *BOUNDED])
+@pytest.mark.parametrize("name", [*EXACT, *GRIDS, *BOUNDED])
 def test_no_half_lets_less_through(name):
-    spec, graph = {**EXACT, **BOUNDED}[name]
+    spec, graph = {**EXACT, **GRIDS, **BOUNDED}[name]
     found = bisection(spec)
     for half in halves(spec.ranks):
         assert graphs.flow(graph, set(half.tolist())) * GB >= found.at_least * (1 - 1e-9)
@@ -178,10 +216,73 @@ def test_full_trees_pass_what_half_the_ranks_send(k):
         assert found.at_most == ranks / 2 * GB
 
 
+@pytest.mark.parametrize("name", GRIDS)
+def test_no_half_of_a_grid_is_narrower(name):
+    """All halves, by counting cables."""
+    spec, graph = GRIDS[name]
+    ends = np.array([(a[1], b[1], n) for (a, b), n in graph.items()]).T
+    chosen = list(itertools.combinations(range(spec.ranks), spec.ranks // 2))
+    ours = np.zeros((len(chosen), spec.ranks), bool)
+    ours[np.arange(len(chosen))[:, None], chosen] = True
+    cables = ((ours[:, ends[0]] & ~ours[:, ends[1]]) * ends[2]).sum(axis=1).min()
+    assert bisection(spec).at_most == bisection(spec).at_least == cables * GB
+
+
+def test_grids_by_hand():
+    assert array_cables([24, 16, 16]) == 256
+    assert array_cables([3, 3]) == 3 + 1
+    rates = RatesPerPort([BytesPerSecond(x * GB, f"{x} GB/s") for x in (1, 5)])
+    found = bisection(Torus(dims=(4, 8), link_rate=rates))
+    # across the slow dimension 2 x 8 cables of 1 GB/s, across the fast one 2 x 4 of 5 GB/s
+    assert (found.at_least, found.at_most) == (8 * GB, 16 * GB)
+
+
+def by_nodes(spec):
+    """Halves of whole nodes."""
+    nodes, size = spec.nodes, spec.node_size
+    for chosen in itertools.combinations(range(nodes), nodes // 2):
+        yield {node * size + local for node in chosen for local in range(size)}
+
+
+NODES = {
+    "rails": (RailOnly(ranks=16, node_size=2, radix=4, node="nvlink4", **LINK), (8, 2, 2, 2, 4)),
+    "rails of one leaf": (RailOnly(ranks=12, node_size=3, radix=8, **LINK), (4, 3, 4, 4, 1)),
+    "rails 3:1": (
+        Dgx(ranks=16, node_size=2, radix=8, spine="rail", oversubscription=3.0, **LINK),
+        (8, 2, 6, 2, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_rails_against_flows_between_halves_of_nodes(name):
+    spec, (nodes, size, down, up, spines) = NODES[name]
+    found, graph = bisection(spec), rail_trees(nodes, size, down, up, spines)
+    flows = [graphs.flow(graph, half) * GB for half in by_nodes(spec)]
+    assert found.at_least <= min(flows)
+    if found.is_exact:
+        assert min(flows) == found.at_most
+
+
+def test_domains_pass_the_ports_of_half_the_ranks():
+    found = bisection(Nvl(ranks=72))
+    assert found.at_least == found.at_most == 36 * 900 * GB
+    several = Nvl(ranks=16, node_size=4, radix=8, **LINK)
+    assert bisection(several) == bisection(FatTree(ranks=16, radix=8, **LINK))
+
+
+@pytest.mark.parametrize(("ranks", "cables"), [(1, 0), (2, 1), (4, 2), (8, 1), (12, 3), (16, 2)])
+def test_wafers_pass_what_the_tree_does(ranks, cables):
+    """12: one whole switch of the three and half of the next."""
+    found = bisection(Wafer(ranks=ranks, **LINK))
+    assert found.at_most == cables * GB
+    assert found.at_least == min(cables, 1) * GB
+
+
 def test_every_kind_has_a_formula_or_says_so():
     class Unknown(FlatRails, frozen=True, tag="unknown"):
         pass
 
     with pytest.raises(SpecError, match=r"network\.kind has no formula.*\"unknown\".*hyperx"):
         bisection(Unknown(ranks=4, rails=1, rail_rate=RatesPerPort((LINK["link_rate"],), False)))
-    assert set(FORMULA_KINDS) <= set(NETWORK_KINDS)
+    assert set(FORMULA_KINDS) == set(NETWORK_KINDS) - {"graph"}

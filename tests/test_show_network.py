@@ -8,7 +8,7 @@ from mrcjax import archive, cli
 from mrcjax.network import build
 from mrcjax.network.inventory import inventory
 from mrcjax.network.properties import properties
-from mrcjax.spec import example, load_spec
+from mrcjax.spec import example, example_kinds, load_spec
 
 
 def described(kind, *overrides):
@@ -99,3 +99,39 @@ def test_an_archive_may_be_called_network(capsys, tmp_path, monkeypatch):
     (tmp_path / "some.h5").rename("network")
     assert cli.main(["show", "network"]) == 0
     assert "0 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", example_kinds())
+def test_every_example_is_described(kind, capsys, tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(example(kind))
+    assert cli.main(["show", "network", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for label in ("ranks", "switches", "links", "a rank sends", "bisection", "power", "price"):
+        assert f"\n  {label} " in captured.out
+    for word in ("not known", "None", " nan", " inf", "a rank sends        0 "):
+        assert word not in captured.out
+    assert ("not computed" in captured.out) == (load_spec(path).network.kind == "graph")
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides", "most"),
+    [
+        ("dgx_h100", (), 4),  # NVSwitch, leaf, spine, leaf
+        ("dgx_h100", ("network.cross_rail=spine",), 3),
+        ("dgx_h100", ("network.ranks=8",), 1),
+        ("rail_only", ("network.ranks=256",), 2),
+        ("nvl72", (), 3),
+        ("wafer", (), 3),
+    ],
+)
+def test_switches_on_the_longest_way_between_nodes(kind, overrides, most):
+    assert described(kind, *overrides).most_switches == most
+
+
+def test_grids_are_described_by_links():
+    found = described("tpu_v5p")
+    assert (found.most_switches, found.most_links) == (None, 4 + 4 + 8)
+    assert found.mean_links == 2 + 2 + 4
+    assert found.bisection.at_least == found.bisection.at_most == 2 * 64 * 100e9

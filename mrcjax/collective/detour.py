@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Route, route
+from mrcjax.network.clos import NEXT_WAY
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -282,8 +283,7 @@ def _inner(network: Network, ends: Ends, lane: jax.Array) -> tuple[jax.Array, ..
     def again(carry):
         tries, links = carry
         bad = broken(links)
-        # far from the number of any lane
-        fresh = ask((tries + 1) * (1 << 20))
+        fresh = ask((tries + 1) * NEXT_WAY)
         return tries + 1, tuple(
             jnp.where(bad, new, old) for new, old in zip(fresh, links, strict=True)
         )

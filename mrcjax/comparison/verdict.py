@@ -400,7 +400,7 @@ def _balancing(found: list[Results]) -> str:
             how = f"spray over {network.paths} paths"
         if network.channels:
             how += f", {network.channels} channels"
-        if how != "ideal":
+        if how not in ("ideal", "d_mod_k"):
             how += f", seed {network.seed}"
         words.append(f"{results.row.name} {how}")
     return "; ".join(words)

@@ -1,7 +1,8 @@
 """How much can flow between two halves of the ranks, at the narrowest: formulas by family.
 
-Links inside scale-up nodes are left out. For a graph of switches a half is a set X of switches;
-a rank whose switch is on the other side adds its port. So, with hosts(X) ranks on X,
+Links inside scale-up nodes are left out, but where there are no others. For a graph of switches a
+half is a set X of switches; a rank whose switch is on the other side adds its port. So, with
+hosts(X) ranks on X,
 
     bisection = min over X of [cables(X) x rate + |hosts(X) - N / 2| x port rate],
 
@@ -19,19 +20,27 @@ from mrcjax.network.clos import clos_sizes
 from mrcjax.network.dragonfly import dragonfly_graph, dragonfly_sizes
 from mrcjax.network.hyperx import hyperx_graph, hyperx_sizes
 from mrcjax.network.jellyfish import jellyfish_sizes, random_graph
+from mrcjax.network.node_rails import bisection_bytes_per_s, rail_sizes
 from mrcjax.network.slim_fly import mms_graph, slim_fly_sizes
 from mrcjax.network.switch_graph import MOST_SWITCHES
 from mrcjax.network.switch_sizes import SwitchSizes, check_slim_fly_exists
+from mrcjax.network.wafer import levels
 from mrcjax.spec import (
     AnyNetwork,
+    Dgx,
     Dragonfly,
     FatTree,
     FlatRails,
     HyperX,
     Jellyfish,
+    Mesh,
     MrcPlanes,
+    Nvl,
+    RailOnly,
     SlimFly,
     SpecError,
+    Torus,
+    Wafer,
 )
 
 MOST_FOR_SPECTRUM = 2048  # switches; eigenvalues of a larger graph take minutes
@@ -211,6 +220,85 @@ def _refuse_too_many(s: SwitchSizes) -> None:
         )
 
 
+def _grid(spec: Torus | Mesh) -> Bisection:
+    """Below, what holds with the slowest rate everywhere; above, sets of ranks in order.
+
+    Aroca and Fernandez Anta, Bisection (Band)Width of Product Networks, 2012 (arXiv:1202.6291).
+    """
+    sizes = sorted((size for size in spec.dims if size > 1), reverse=True)
+    spans = [d for d, size in enumerate(spec.dims) if size > 1]
+    if not spans:
+        return Bisection(0.0, 0.0, "one rank")
+    around = 2 if all(spec.wraps[d] for d in spans) else 1
+    slowest = min(spec.rates[d] for d in spans)
+    at_least = around * array_cables(sizes) * slowest
+    at_most = min(_slabs(spec, d) for d in spans)
+    how = "slabs across a dimension (Aroca and Fernandez Anta, arXiv:1202.6291)"
+    return Bisection(min(at_least, at_most), at_most, how)
+
+
+def array_cables(sizes: list[int]) -> int:
+    """Fewest cables between halves of a grid without wrap; sizes fall. With wrap it is twice that.
+
+    A set of slabs across the longest dimension; where that is odd half of the middle slab joins
+    it, cut in the same way, down to the first dimension that is even.
+    """
+    cables = 0
+    for d, size in enumerate(sizes):
+        cables += math.prod(sizes[d + 1 :])
+        if size % 2 == 0:
+            break
+    return cables
+
+
+def _slabs(spec: Torus | Mesh, slowest: int) -> float:
+    """Capacity around the first half of the ranks, counted with one dimension the slowest.
+
+    Slab after slab of that dimension, and of the middle one slab after slab of the next longest.
+    """
+    others = sorted((d for d in range(len(spec.dims)) if d != slowest), key=lambda d: spec.dims[d])
+    order = [slowest, *reversed(others)]  # slowest first
+    inside = np.arange(spec.ranks).reshape([spec.dims[d] for d in order]) < spec.ranks // 2
+    crossing = 0.0
+    for axis, d in enumerate(order):
+        line = np.moveaxis(inside, axis, 0)
+        crossing += spec.rates[d] * int((line[1:] != line[:-1]).sum())
+        if spec.wraps[d]:
+            crossing += spec.rates[d] * int((line[0] != line[-1]).sum())
+    return crossing
+
+
+def _rails(spec: Dgx | RailOnly) -> Bisection:
+    """Halves of whole nodes."""
+    size = rail_sizes(spec)
+    rate = bisection_bytes_per_s(spec) / spec.goodput
+    is_even = spec.ranks % (2 * spec.node_size) == 0
+    is_full = size.units == 1 or set(spec.oversubscriptions) == {1.0}
+    return Bisection(rate if is_even and is_full else 0.0, rate, "halves of whole nodes, in order")
+
+
+def _nvl(spec: Nvl) -> Bisection:
+    if spec.ports:
+        return _clos(spec)
+    rate = spec.ranks // 2 * (spec.node_bytes_per_s or 0.0)
+    return Bisection(rate, rate, "non-blocking planes: the ports of half the ranks")
+
+
+def _wafer(spec: Wafer) -> Bisection:
+    """The first half of the wafers; switches go to the better side. Tiles are a mesh."""
+    if spec.mesh is not None:
+        return _grid(spec.mesh)
+    ours = (np.arange(spec.ranks) < spec.ranks // 2).astype(float)
+    # links cut below each member of a level if it is on our side, or on theirs
+    cut = np.stack([np.where(ours, 0.0, np.inf), np.where(ours, np.inf, 0.0)])
+    for switches in levels(spec):
+        best = np.minimum(cut, cut[::-1] + 1)
+        best = np.pad(best, ((0, 0), (0, switches * spec.fan_out - best.shape[1])))
+        cut = best.reshape(2, switches, spec.fan_out).sum(axis=2)
+    rate, some = spec.link_bytes_per_s, float(spec.ranks > 1)
+    return Bisection(some * rate, float(cut.min()) * rate, "what sums pass between halves")
+
+
 SPECTRAL = "eigenvalues of the graph from below (Fiedler, 1973), sets of switches from above"
 _FORMULA: dict[type, Callable[[Any], Bisection]] = {
     FlatRails: _flat_rails,
@@ -220,5 +308,11 @@ _FORMULA: dict[type, Callable[[Any], Bisection]] = {
     SlimFly: _slim_fly,
     HyperX: _hyperx,
     Jellyfish: _jellyfish,
+    Torus: _grid,
+    Mesh: _grid,
+    Dgx: _rails,
+    RailOnly: _rails,
+    Nvl: _nvl,
+    Wafer: _wafer,
 }
 FORMULA_KINDS = tuple(str(kind.__struct_config__.tag) for kind in _FORMULA)

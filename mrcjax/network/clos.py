@@ -15,13 +15,18 @@ from mrcjax.network.sizes import ClosSizes
 from mrcjax.pytree import pytree, static
 from mrcjax.spec import FatTree, MrcPlanes
 
+NEXT_WAY = 1 << 20  # far from the number of any lane
+Ways = tuple[jax.Array, jax.Array, jax.Array, jax.Array]  # cable number of every hop
+
 
 @pytree
 class ClosFabric:
     """Routes through equal planes of a folded Clos.
 
     Cable j of a leaf's uplinks ends at spine j mod spines (three tiers: at aggregation switch
-    j mod aggs of its pod), so that parallel cables are spread evenly.
+    j mod aggs of its pod), so that parallel cables are spread evenly. By "d_mod_k" the place of
+    the receiver says which cable is taken (Zahavi, D-Mod-K routing, 2010): at a leaf number place
+    mod uplinks, above it place // uplinks mod the uplinks there; cables of these numbers lead down.
     """
 
     together: ClassVar[tuple[tuple[int, ...], ...]] = ()
@@ -30,10 +35,11 @@ class ClosFabric:
     seed: jax.Array  # () uint32
     sizes: ClosSizes = static()
     ports_per_plane: int = static()
-    load_balancing: str = static()  # "ideal" | "ecmp" | "spray"
+    load_balancing: str = static()  # "ideal" | "ecmp" | "spray" | "d_mod_k"
     paths: int = static()
     first: tuple[int, ...] = static()  # first link of: leaf up, [agg up, agg down,] leaf down
     no_link: int = static()
+    place_of_port: jax.Array | None = None  # (ports, ranks) int32, in its plane; "d_mod_k" only
 
     def inner(
         self, src: jax.Array, dst: jax.Array, port: jax.Array, lane: jax.Array
@@ -46,13 +52,17 @@ class ClosFabric:
             return ()
         if self.load_balancing == "ideal":
             return self._trunks(plane, leaf_src, leaf_dst)
+        if self.place_of_port is not None:
+            # who asks again for a way that is up adds NEXT_WAY to the lane each time
+            place = self.place_of_port[port, dst] + lane // NEXT_WAY
+            return self._links(plane, leaf_src, leaf_dst, self._ways_by_place(place))
         pair = pair_hash(self.seed, src, dst, lane)
         if self.load_balancing == "spray":
             pair, plane = materialise(pair), jnp.broadcast_to(plane, src.shape)
             leaf_src, leaf_dst = materialise(leaf_src), materialise(leaf_dst)
             way = jnp.arange(self.paths, dtype=jnp.uint32).reshape(-1, *([1] * src.ndim))
             pair = pair_hash(pair, way)
-        return self._cables(plane, leaf_src, leaf_dst, pair)
+        return self._links(plane, leaf_src, leaf_dst, self._ways_by_hash(pair))
 
     def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
         """Whether the two ports are on different leaves; see `Fabric.crosses`."""
@@ -75,12 +85,34 @@ class ClosFabric:
             )
         return (*ends, jnp.where(leaves_differ, down, self.no_link))
 
-    def _cables(self, plane, leaf_src: jax.Array, leaf_dst: jax.Array, pair: jax.Array):
+    def _ways_by_place(self, place: jax.Array) -> Ways:
         s = self.sizes
-        tops = s.spines if s.tiers == 2 else s.aggs
-        up_cable = choose(pair, s.uplinks)
-        top = up_cable % tops
-        down_cable = top + tops * choose(pair_hash(pair, 1), _count(s.uplinks, tops, top))
+        cable = place % s.uplinks
+        high = place // s.uplinks % max(s.agg_uplinks, 1)
+        return cable, high, high, cable
+
+    def _ways_by_hash(self, pair: jax.Array) -> Ways:
+        s = self.sizes
+        up = choose(pair, s.uplinks)
+        top = up % self._tops
+        down = top + self._tops * choose(pair_hash(pair, 1), _count(s.uplinks, self._tops, top))
+        if not s.cores_per_agg:
+            return up, up, down, down
+        high_up = choose(pair_hash(pair, 2), s.agg_uplinks)
+        core = high_up % s.cores_per_agg
+        parallel = _count(s.agg_uplinks, s.cores_per_agg, core)
+        high_down = core + s.cores_per_agg * choose(pair_hash(pair, 3), parallel)
+        return up, high_up, high_down, down
+
+    @property
+    def _tops(self) -> int:
+        """Switches that the uplinks of a leaf end at."""
+        return self.sizes.spines if self.sizes.tiers == 2 else self.sizes.aggs
+
+    def _links(self, plane, leaf_src: jax.Array, leaf_dst: jax.Array, ways: Ways):
+        s = self.sizes
+        up_cable, high_up, high_down, down_cable = ways
+        top = up_cable % self._tops
         up = self.first[0] + (plane * s.leaves + leaf_src) * s.uplinks + up_cable
         down = self.first[-1] + (plane * s.leaves + leaf_dst) * s.uplinks + down_cable
         leaves_differ = leaf_src != leaf_dst
@@ -88,23 +120,13 @@ class ClosFabric:
         if s.cores_per_agg:
             pod_src, pod_dst = leaf_src // s.leaves_per_pod, leaf_dst // s.leaves_per_pod
             pods_differ = pod_src != pod_dst
-            high_up = choose(pair_hash(pair, 2), s.agg_uplinks)
-            core = high_up % s.cores_per_agg
-            high_down = core + s.cores_per_agg * choose(
-                pair_hash(pair, 3), _count(s.agg_uplinks, s.cores_per_agg, core)
-            )
-            agg_src = (plane * s.pods + pod_src) * s.aggs + top
-            agg_dst = (plane * s.pods + pod_dst) * s.aggs + top
-            hops.append(
-                jnp.where(
-                    pods_differ, self.first[1] + agg_src * s.agg_uplinks + high_up, self.no_link
-                )
-            )
-            hops.append(
-                jnp.where(
-                    pods_differ, self.first[2] + agg_dst * s.agg_uplinks + high_down, self.no_link
-                )
-            )
+            for first, pod, cable in (
+                (self.first[1], pod_src, high_up),
+                (self.first[2], pod_dst, high_down),
+            ):
+                agg = (plane * s.pods + pod) * s.aggs + top
+                link = first + agg * s.agg_uplinks + cable
+                hops.append(jnp.where(pods_differ, link, self.no_link))
         return (*hops, jnp.where(leaves_differ, down, self.no_link))
 
 
@@ -132,7 +154,7 @@ def add_clos(
     """
     tiers = _switch_tiers(sizes, load_balancing)
     first = []
-    sharing = {"ideal": "trunk", "ecmp": "cable", "spray": "spray"}[load_balancing]
+    sharing = {"ideal": "trunk", "spray": "spray"}.get(load_balancing, "cable")
     for name, switches, cables, unit in tiers:
         trunk = load_balancing == "ideal"
         per_plane = switches * (1 if trunk else cables)
@@ -157,6 +179,9 @@ def add_clos(
         paths=paths if load_balancing == "spray" else 1,
         first=tuple(first),
         no_link=-1,  # known once all tiers are there; set by the caller
+        place_of_port=jnp.asarray(position_of_port, jnp.int32)
+        if load_balancing == "d_mod_k"
+        else None,
     )
 
 

@@ -6,7 +6,7 @@ the same choice share the group.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +114,8 @@ class Links:
     """Every direction of every link, tier by tier.
 
     nodes: names, ranks first. tail, head: (links,) int, node at either end. capacity: bytes/s
-    before goodput. name: of each link. cable: (links,) int, which row of the list it is of.
+    before goodput. name: of each link. cable: (links,) int, which row of the list it is of. up:
+    (links,) bool, which of them routes may take; None = all.
     """
 
     nodes: tuple[str, ...]
@@ -125,6 +126,7 @@ class Links:
     latency: np.ndarray
     name: tuple[str, ...]
     cable: np.ndarray
+    up: np.ndarray | None = None
 
 
 def links_of(spec: Graph) -> Links:
@@ -217,6 +219,14 @@ def build(spec: Graph) -> Wiring:
     return builder.wiring(network, len(spec.rows()), lambda wiring: _cuts(links))
 
 
+def avoid(spec: Graph, wiring: Wiring, up: np.ndarray) -> Wiring:
+    """The same links with routes over those that are up alone; up: (links,) bool."""
+    fabric = _fabric(spec, replace(links_of(spec), up=up))
+    sharing = "cable" if fabric.paths == 1 else "spray"
+    tiers = tuple(replace(tier, sharing=sharing) for tier in wiring.network.tiers)
+    return replace(wiring, network=replace(wiring.network, fabric=fabric, tiers=tiers))
+
+
 def _fabric(spec: Graph, links: Links) -> GraphFabric:
     """Distances, next-hop groups and, with `ideal`, numbers of paths."""
     cost = _costs(links)
@@ -261,7 +271,9 @@ def _costs(links: Links) -> np.ndarray:
     """Least cost from every node to every rank, (nodes, ranks); infinite where no way is."""
     nodes = len(links.nodes)
     # of parallel links one is enough: all cost the same
-    pair, index = np.unique(links.head * nodes + links.tail, return_index=True)
+    usable = np.arange(len(links.tail)) if links.up is None else np.flatnonzero(links.up)
+    pair, index = np.unique((links.head * nodes + links.tail)[usable], return_index=True)
+    index = usable[index]
     backwards = sparse.csr_array(
         (_steps(links)[index], (pair // nodes, pair % nodes)), shape=(nodes, nodes)
     )
@@ -271,7 +283,8 @@ def _costs(links: Links) -> np.ndarray:
 def _is_next(links: Links, cost: np.ndarray, out: np.ndarray | slice) -> np.ndarray:
     """Whether some links lie on a shortest path towards each rank, (links, ranks)."""
     here, there = cost[links.tail[out]], cost[links.head[out]]
-    return np.isfinite(there) & (there + _steps(links)[out][:, None] == here)
+    is_next = np.isfinite(there) & (there + _steps(links)[out][:, None] == here)
+    return is_next if links.up is None else is_next & links.up[out][:, None]
 
 
 def _groups(links: Links, cost: np.ndarray):
@@ -314,10 +327,13 @@ def _num_paths(links: Links, cost: np.ndarray, hops: int) -> np.ndarray:
     return number
 
 
-def refuse_unroutable(wiring: Wiring, src: np.ndarray, dst: np.ndarray) -> None:
+def refuse_unroutable(
+    wiring: Wiring, src: np.ndarray, dst: np.ndarray, *, detours: bool = False
+) -> None:
     """Raise SpecError where a graph has no way from one of `src` to the same of `dst`.
 
-    Also where routes are too long, or with `ideal` too many, to be looked up at all.
+    Also where routes are too long, or with `ideal` too many, to be looked up at all. detours:
+    whether routes avoid links that are down.
     """
     fabric = wiring.network.fabric
     if not isinstance(fabric, GraphFabric) or not len(src):
@@ -328,7 +344,8 @@ def refuse_unroutable(wiring: Wiring, src: np.ndarray, dst: np.ndarray) -> None:
         one, other = int(src[lost[0]]), int(dst[lost[0]])
         more = f", nor between {len(lost) - 1:,} other pairs" if len(lost) > 1 else ""
         raise SpecError(
-            f'the graph has no way from "rank {one}" to "rank {other}"{more}',
+            f'the graph has no way from "rank {one}" to "rank {other}"{more}'
+            + (" beside what is down" if detours else ""),
             remedy="add the links that are missing, or leave these ranks out",
         )
     if fabric.hops > MOST_HOPS:

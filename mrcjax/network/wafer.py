@@ -1,7 +1,10 @@
-"""SwarmX: a tree of switches over wafers, with MemoryX above its top."""
+"""SwarmX, a tree of switches over wafers with MemoryX above its top; or one wafer's tiles."""
+
+from dataclasses import replace
 
 import numpy as np
 
+from mrcjax.network import torus
 from mrcjax.network.flat_rails import Crossbar
 from mrcjax.network.links import TierBuilder, Wiring
 from mrcjax.network.ports import switched
@@ -32,7 +35,10 @@ def levels(spec: Wafer) -> tuple[int, ...]:
 
 
 def build(spec: Wafer) -> Wiring:
-    """Wire wafers to SwarmX, its switches to each other, and the top to MemoryX."""
+    """Wire wafers to SwarmX, its switches to each other, and the top to MemoryX; or tiles."""
+    if spec.mesh is not None:
+        grid = torus.build(spec.mesh)
+        return replace(grid, network=replace(grid.network, kind=spec.kind))
     counts = levels(spec)
 
     def lay_out(builder: TierBuilder) -> tuple[SwarmX, int]:
@@ -45,7 +51,7 @@ def build(spec: Wafer) -> Wiring:
                         count,
                         "cable",
                         spec.link_bytes_per_s * spec.goodput,
-                        float(spec.latency),
+                        spec.port_latencies[0],
                         lambda i, level=level, way=way: f"swarmx level {level} switch {i} {way}",
                     )
                 )

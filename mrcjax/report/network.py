@@ -15,7 +15,6 @@ def network_text(network: "NetworkProperties") -> str:
     """Return what a network is, over some twenty lines."""
     bill = network.inventory
     switches = ", ".join(f"{n:,} {tier}" for tier, n in bill.switches_by_tier.items())
-    hops = network.most_switches
     rows = [
         ("ranks", f"{network.ranks:,}"),
         ("nodes", f"{network.nodes:,}" if network.nodes < network.ranks else "none"),
@@ -24,7 +23,7 @@ def network_text(network: "NetworkProperties") -> str:
         ("links", f"{network.links:,} (one direction each)"),
         ("a rank sends", format_rate(network.injection_bytes_per_s)),
         *_bisection(network.bisection, network),
-        ("longest way", "not known for this kind" if hops is None else f"{hops} switches"),
+        ("longest way", _longest(network)),
         ("power", _priced(bill.watts_with_nics, 1e3, "kW")),
         ("price", _priced(bill.usd_with_nics, 1e6, "M$")),
     ]
@@ -43,7 +42,7 @@ def network_text(network: "NetworkProperties") -> str:
 
 def _bisection(found: "Bisection | None", network: "NetworkProperties") -> list[tuple[str, str]]:
     if found is None:
-        return [("bisection", f"there is no formula for {network.kind}")]
+        return [("bisection", f"not computed: no formula for a {network.kind}")]
     low, high = format_rate(found.at_least), format_rate(found.at_most)
     full = network.ranks // 2 * network.injection_bytes_per_s
     share = f", {found.at_most / full:.0%} of what half the ranks send" if full else ""
@@ -54,6 +53,15 @@ def _bisection(found: "Bisection | None", network: "NetworkProperties") -> list[
     else:
         text = f"at most {high} one way{share}"
     return [("bisection", text), ("", f"by {found.how}")]
+
+
+def _longest(network: "NetworkProperties") -> str:
+    if network.most_switches is not None:
+        return f"{network.most_switches} switch" + "es" * (network.most_switches != 1)
+    if network.most_links is None:
+        return "not known for this kind"
+    mean = network.mean_links
+    return f"{network.most_links} links" + ("" if mean is None else f", {mean:.4g} on average")
 
 
 def _priced(value: float | None, unit: float, word: str) -> str:

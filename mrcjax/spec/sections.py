@@ -219,6 +219,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         return self.collective
 
+    @property
+    def _is_on_swarmx(self) -> bool:
+        return isinstance(self.network, Wafer) and self.network.tiles is None
+
+    @property
+    def _is_grid(self) -> bool:
+        return isinstance(self.network, Grid) or (
+            isinstance(self.network, Wafer) and self.network.tiles is not None
+        )
+
     def _check_work(self):
         if self.collective is None and self.traffic is None:
             raise SpecError(
@@ -253,7 +263,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.engine.kind == "fluid":
             self.faults.check_fluid()
         reduces = self.collective is not None and self.collective.algorithm == "in_network"
-        if self.engine.kind == "fluid" and (reduces or isinstance(self.network, Wafer)):
+        if self.engine.kind == "fluid" and (reduces or self._is_on_swarmx):
             raise SpecError(
                 "has no switches that reduce",
                 where="engine.kind",
@@ -272,10 +282,10 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.collective is None:
             return
         ranks, collective = self.network.ranks, self.collective
-        if isinstance(self.network, Wafer):
+        if self._is_on_swarmx:
             _check_on_wafers(collective)
         self._check_dimensions(collective)
-        has_dimensions = collective.dimensions is not None or isinstance(self.network, Grid)
+        has_dimensions = collective.dimensions is not None or self._is_grid
         is_flat = self.network.node_size == 1 and not has_dimensions
         if collective.algorithm == "hierarchical" and is_flat:
             add_nodes = 'add node_size = 8 and node_rate = "450 GB/s" under [network], '
@@ -299,7 +309,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         if collective.algorithm == "in_network" and not self.network.in_network_levels:
             what = "set network.in_network = true"
-            if not self.network.may_reduce:
+            if self._is_grid or not self.network.may_reduce:
                 what = f"a {self.network.kind} like this has none: choose another network.kind"
             raise SpecError(
                 "needs switches that reduce, and network.in_network is false",
@@ -321,7 +331,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _check_dimensions(self, collective: Collective):
         if collective.dimensions is None:
-            if isinstance(collective.between, tuple) and not isinstance(self.network, Grid):
+            if isinstance(collective.between, tuple) and not self._is_grid:
                 raise SpecError(
                     "is a list without collective.dimensions",
                     where="collective.between",

@@ -1,5 +1,8 @@
-"""What joins wafers: the cables of every system, SwarmX and MemoryX."""
+"""What joins wafers: the cables of every system, SwarmX and MemoryX; on one wafer nothing else."""
 
+from dataclasses import replace
+
+from mrcjax.network.inventory import torus
 from mrcjax.network.inventory.bill import Inventory
 from mrcjax.network.wafer import levels
 from mrcjax.spec import Wafer
@@ -7,6 +10,14 @@ from mrcjax.spec import Wafer
 
 def bill(spec: Wafer) -> Inventory:
     """Count the switches of the tree and its links; a link is all the cables side by side."""
+    if spec.mesh is not None:
+        x, y = spec.mesh.dims
+        return replace(
+            torus.bill(spec.mesh),
+            kind=spec.kind,
+            realisation=f"one wafer, {x} x {y} coarse tiles",
+            notes=("what joins tiles is on the wafer: bundles of wires, counted, not priced",),
+        )
     counts = levels(spec)
     return Inventory(
         kind=spec.kind,

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from mrcjax.spec.fields import Count, PortCount, doc
-from mrcjax.spec.network.base import Linked, check_radix, check_steps
+from mrcjax.spec.network.base import Linked, LoadBalancing, check_radix, check_steps
 
 
-class FatTree(Linked, frozen=True, tag="fat_tree"):
+class FatTree(Linked, frozen=True, kw_only=True, tag="fat_tree"):
     """A folded Clos of two or three tiers, with oversubscription between tiers."""
 
     reducing: ClassVar[bool] = True
@@ -16,6 +16,13 @@ class FatTree(Linked, frozen=True, tag="fat_tree"):
     radix: Annotated[Count, doc("Ports of a switch; even.", 64)]
     tiers: Annotated[Literal[2, 3], doc("Tiers of switches.", 2)] = 2
     nics: Annotated[PortCount, doc("Network adapters per rank.", 1)] = 1
+    load_balancing: Annotated[  # type: ignore[reportIncompatibleVariableOverride]
+        LoadBalancing | Literal["d_mod_k"],
+        doc(
+            "How packets choose among parallel links and paths; d_mod_k: by the receiver's place.",
+            "ideal",
+        ),
+    ] = "ideal"
     oversubscription: Annotated[
         Annotated[float, Meta(ge=1)] | tuple[Annotated[float, Meta(ge=1)], ...],
         doc("Capacity below a tier over capacity above it; a list has one per tier gap.", 1),
