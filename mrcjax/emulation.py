@@ -317,13 +317,12 @@ def _refuse_cut_off(case: Case, scenario: int) -> None:
         )
     elif graph and faults.reroute != "spread" and faults.scenarios == 1:
         remedy = 'give it a rate above 0, or find other routes with faults.reroute = "spread"'
+    elif case.flows is not None:
+        remedy = "the flows of [traffic] are not rerouted: give it a rate above 0"
     elif not case.network.can_reroute:
-        other = (
-            ', or set network.cross_rail = "spine" and faults.reroute = "spread"'
-            if case.network.rails == "joined"
-            else ""
-        )
-        remedy = f"a {kind} like this goes around nothing: give it a rate above 0{other}"
+        remedy = f"a {kind} like this goes around nothing: give it a rate above 0"
+        if case.network.rails == "joined":
+            remedy += ', or set network.cross_rail = "spine" and faults.reroute = "spread"'
     elif faults.reroute == "none":
         remedy = (
             'nothing is rerouted with faults.reroute = "none": give it a rate above 0, or set '

@@ -22,7 +22,7 @@ class TrainingOutcome:
     """A training step on a network, what a whole run costs, and the runs behind both."""
 
     step: TrainingStep
-    cost: RunCost | None  # None where the network is not priced
+    cost: RunCost | None  # None where the network or the GPU is not priced
     buckets: Buckets
     t_rs_s: float  # of one gradient bucket; 0 where there is none
     t_ag_s: float  # of one parameter bucket; 0 where there is none
@@ -96,7 +96,14 @@ def train(
     step = training.step(spec.training, ranks, t_rs_s, t_ag_s, slowest)
     cost, unpriced = None, ()
     watts, usd = network_watts(materials), materials.usd_with_nics
-    if watts is None or usd is None:
+    missing = spec.training.hardware.unpriced
+    if missing:
+        keys = " and ".join(f"training.{key}" for key in missing)
+        unpriced = (
+            f"the cost of the run is not known: the catalogue has no price or power of gpu = "
+            f'"{spec.training.gpu}"; give {keys} to have it',
+        )
+    elif watts is None or usd is None:
         unpriced = (f"the cost of the run is not known: {'; '.join(materials.notes)}",)
     else:
         cost = training.run_cost(spec.training, step, ranks, watts, usd)

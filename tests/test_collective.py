@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle.algorithms import groups_of
-from oracle.executor import WrongResult, check
+from oracle.executor import WrongResult, check, execute
 from runs import all_reduce, case_of, exact_waits, flat, sends_of, times_of
 
+from mrcjax.bound import lower_bounds
 from mrcjax.collective import closed_form, table_schedule
 from mrcjax.spec import SpecError
 
@@ -190,8 +191,18 @@ def test_dimensions_in_groups_nodes_and_across_a_grid(network, keys):
         (flat(24, 2, **NODE), {"dimensions": [6, 4]}, ("dimensions", "partly in nodes")),
         (flat(8, 2), {"algorithm": "rings"}, ("collective.algorithm", "torus")),
         (torus(2, 4), {"algorithm": "rings", "chunks": 2}, ("chunks", "hierarchical")),
-        (torus(2, 4), {"algorithm": "rings", "kind": "all_gather"}, ("algorithm", "all_gather")),
-        (torus(2, 4), {"algorithm": "rings", "group_size": 2}, ("group_size", "all ranks")),
+        (flat(8, 2, **NODE), {"kind": "all_gather"}, ("algorithm", "all_gather", "dimensions")),
+        (torus(2, 4), {"algorithm": "rings", "group_size": 4}, ("group_size", "whole dimensions")),
+        (
+            torus(2, 4),
+            {"algorithm": "rings", "group_size": 2, "group_stride": 2},
+            ("group_size", "whole dimensions"),
+        ),
+        (
+            torus(2, 4),
+            {"algorithm": "rings", "kind": "all_gather", "element_bytes": 2},
+            ("element_bytes", "all_gather"),
+        ),
         (flat(8, 2), {"algorithm": "ring", "dimensions": [8]}, ("dimensions", "hierarchical")),
     ],
 )
@@ -201,6 +212,57 @@ def test_impossible_dimensions_are_refused(network, keys, words):
         case_of(network, keys)
     for word in words:
         assert word in str(error.value)
+
+
+HALVES = [
+    (torus(3, 4), {"algorithm": "rings"}),
+    (torus(3, 2, 2), {"algorithm": "rings", "group_size": 4, "group_stride": 3}),
+    (torus(4, 3), {"dimensions": [4, 3], "between": ["ring", "direct"]}),
+    (flat(12, 2), {"dimensions": [2, 3], "group_size": 6, "group_stride": 2, "between": "ring"}),
+    (flat(24, 2, **NODE), {"dimensions": [2, 6], "group_size": 12, "group_stride": 2, "chunks": 2}),
+]
+
+
+@pytest.mark.parametrize(("network", "keys"), HALVES)
+def test_a_reduce_scatter_leaves_what_an_all_gather_starts_from(network, keys):
+    """Every rank ends with sums of blocks that tile the buffer, and those alone are enough."""
+    keys = {**section("", "hierarchical", 288), **keys}
+    scatter, gather = (
+        case_of(network, {**keys, "kind": kind}) for kind in ("reduce_scatter", "all_gather")
+    )
+    verify(case_of(network, {**keys, "kind": "all_reduce"}))
+    ranks = scatter.network.ranks
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(1, 2**40, 288) for _ in range(ranks)]
+    with exact_waits():
+        sums = execute(in_elements(scatter, 1), inputs)
+        sends = in_elements(gather, 1)
+    own = np.zeros((ranks, 288), bool)
+    starts = {number for number, p in enumerate(gather.schedule.phases) if p.after < 0}
+    first = [s for s in sends if s.phase in starts and s.round == 0]
+    for send in first:
+        ((start, count),) = send.pieces
+        own[send.src, start : start + count] = True
+    for members in groups_of(ranks, keys.get("group_size", ranks), keys.get("group_stride", 1)):
+        assert (own[members].sum(axis=0) == 1).all()
+        total = np.sum([inputs[rank] for rank in members], axis=0)
+        for rank in members:
+            assert (sums[rank] == total)[own[rank]].all()
+        held = [np.where(own[rank], total, -rank - 1) for rank in range(ranks)]
+        with exact_waits():
+            ended = execute(sends, held)
+        assert all((ended[rank] == total).all() for rank in members)
+
+
+@pytest.mark.parametrize(("network", "keys"), HALVES)
+def test_both_halves_take_the_time_of_the_all_reduce_where_nothing_is_hidden(network, keys):
+    keys = {**section("", "hierarchical", 288e6), **keys, "chunks": 1}
+    kinds = ("all_reduce", "reduce_scatter", "all_gather")
+    cases = [case_of(network, {**keys, "kind": kind}) for kind in kinds]
+    whole, scatter, gather = (float(times_of(case).time_s) for case in cases)
+    assert scatter + gather == pytest.approx(whole, rel=1e-9)
+    for case in cases:
+        assert float(times_of(case).time_s) >= max(lower_bounds(case).values()) * (1 - 1e-9)
 
 
 # ---- negative controls

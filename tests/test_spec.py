@@ -377,7 +377,7 @@ BAD_SPECS: list[tuple[str, str, tuple[str, ...]]] = [
     (
         "hierarchical_gather",
         _collective(NODES, 'kind = "all_gather"\nalgorithm = "hierarchical"\nsize = "1 GB"'),
-        ("collective.algorithm", "all_gather", 'kind = "all_reduce"'),
+        ("collective.algorithm", "all_gather", "name the dimensions", '"direct"'),
     ),
     (
         "hierarchical_group",

@@ -90,3 +90,21 @@ def test_power_of_adapters_that_no_server_comes_with():
 def test_no_training_section():
     with pytest.raises(SpecError, match=r"\[training\] is missing"):
         train(load_spec(example("flat_rails")))
+
+
+def test_gpu_without_a_price_has_a_step_and_no_cost():
+    trained = train(with_("training.gpu=tpu_v5p"))
+    assert trained.cost is None
+    assert trained.step.utilisation > 0
+    (said,) = [text for text in trained.warnings if "cost" in text]
+    for key in ("gpu_hour_usd", "server_watts", "server_load"):
+        assert f"training.{key}" in said
+
+
+def test_buckets_over_dimensions_of_the_data_parallel_groups():
+    keys = ('collective.algorithm="hierarchical"', "collective.dimensions=[2, 4]")
+    trained = train(with_(*keys))
+    for outcome in trained.outcomes.values():
+        assert outcome.spec.the_collective.dimensions == (2, 4)
+    # the same bytes as at once, in three sends in place of seven
+    assert trained.t_rs_s == pytest.approx(train(SPEC).t_rs_s, rel=1e-2)

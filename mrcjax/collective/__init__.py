@@ -12,7 +12,7 @@ from mrcjax.collective.hierarchical import hierarchical_phases
 from mrcjax.collective.in_network import Level, in_network_phases
 from mrcjax.collective.levels import level_phases, levels_of
 from mrcjax.collective.ring import node_order, ring_phase
-from mrcjax.collective.rings import grid_ring_phases
+from mrcjax.collective.rings import dimensions_of, grid_ring_phases
 from mrcjax.collective.schedule import Phase, Schedule, Table, peers, table_schedule
 from mrcjax.collective.shards import Chunks, chunks
 from mrcjax.network.links import Network
@@ -230,8 +230,9 @@ def _over_dimensions(
             remedy="give one for all, or one per dimension, inner to outer",
         )
     levels = levels_of(network, dimensions, algorithms, spec.group_stride, channels)
+    element = spec.element_bytes or 0
     phases, pieces = level_phases(
-        levels, network.ranks, float(spec.size), spec.element_bytes or 0, spec.chunks
+        levels, network.ranks, float(spec.size), element, spec.chunks, spec.kind
     )
     return _program(spec, network, [], [], phases, pieces)
 
@@ -244,8 +245,18 @@ def _grid_rings(spec: Collective, network: Network) -> Program:
             value=spec.algorithm,
             remedy='use network.kind = "torus", or algorithm = "ring" or "hierarchical"',
         )
+    digits = network.relay.digits
+    group = network.ranks if spec.group_size is None else spec.group_size
+    spans = dimensions_of(network.relay, group, spec.group_stride)
+    if spans is None:
+        raise SpecError(
+            f"times steps of {spec.group_stride} fills no whole dimensions of {list(digits)}",
+            where="collective.group_size",
+            value=group,
+            remedy="rings go round whole dimensions; leave group_size out for all of them",
+        )
     size, element = float(spec.size), spec.element_bytes or 0
-    phases, pieces = grid_ring_phases(network.relay, size, element)
+    phases, pieces = grid_ring_phases(network.relay, spans, size, element, spec.kind)
     return _program(spec, network, [], [], phases, pieces)
 
 

@@ -2,7 +2,9 @@
 
 Rank = x0 + d0 x1 + d0 d1 x2 + ... With several chunks their phases overlap: chunk after chunk
 enters each stage while the one before is in the next. What shares ports takes turns in program
-order, older chunks first; dimensions with ports of their own work side by side.
+order, older chunks first; dimensions with ports of their own work side by side. A
+reduce-scatter is the first half and an all-gather the second: which shard a rank owns then follows
+from its digits, innermost first.
 """
 
 from collections.abc import Sequence
@@ -41,11 +43,23 @@ class Level:
 
 
 def level_phases(
-    levels: Sequence[Level], ranks: int, size_bytes: float, element_bytes: int, pieces: int
+    levels: Sequence[Level],
+    ranks: int,
+    size_bytes: float,
+    element_bytes: int,
+    pieces: int,
+    kind: str = "all_reduce",
 ) -> tuple[list[Phase], list[Chunks]]:
     """Phases of all chunks in program order, and their chunk sizes."""
     count = len(levels)
-    stages = [*range(count), *reversed(range(count))]
+    # (dimension, whether it gathers)
+    scatters = [(dimension, False) for dimension in range(count)]
+    gathers = [(dimension, True) for dimension in reversed(range(count))]
+    stages = {
+        "all_reduce": scatters + gathers,
+        "reduce_scatter": scatters,
+        "all_gather": gathers,
+    }[kind]
     phases: list[Phase] = []
     place: dict[tuple[int, int], int] = {}  # (piece, stage) -> number of the phase
     for wave in range(pieces + len(stages) - 1):
@@ -54,12 +68,13 @@ def level_phases(
             if not 0 <= piece < pieces:
                 continue
             suffix = f" {piece}" if pieces > 1 else ""
-            phase = _phase(levels, stages[stage], stage >= count, suffix)
+            dimension, is_gather = stages[stage]
+            phase = _phase(levels, dimension, is_gather, suffix)
             after = place[piece, stage - 1] if stage else -1
             place[piece, stage] = len(phases)
-            is_turn = stage == count and levels[-1].algorithm == "ring"
-            scope = "lane" if is_turn else "rank"
-            sizes = piece * count + stages[stage]
+            is_turn = stage > 0 and dimension == stages[stage - 1][0]
+            scope = "lane" if is_turn and levels[-1].algorithm == "ring" else "rank"
+            sizes = piece * count + dimension
             phases.append(replace(phase, after=after, after_scope=scope, sizes=sizes))
     return phases, _shards(levels, ranks, size_bytes, element_bytes, pieces)
 

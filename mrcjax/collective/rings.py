@@ -1,5 +1,9 @@
 """`rings`: two rings per dimension of a grid at once, each piece of the buffer round all of them.
 
+A reduce-scatter is the first half of it and an all-gather the second; the shard that a rank owns
+is then a block of each piece, not one stretch of the buffer. Groups are whole dimensions: those
+that they leave out have rings of their own, side by side.
+
 The multi-dimensional ring of tori, with concurrent rotated rings: piece (j, direction) is
 reduce-scattered round dimension j, then j + 1, ... and gathered back, so that in every step each
 port belongs to one piece (Sack and Gropp, ACM Trans. Parallel Computing 1, 2015).
@@ -15,10 +19,12 @@ from mrcjax.network.links import Relay
 
 
 def grid_ring_phases(
-    relay: Relay, size_bytes: float, element_bytes: int
+    relay: Relay, spans: list[int], size_bytes: float, element_bytes: int, kind: str
 ) -> tuple[list[Phase], list[Chunks]]:
-    """Phases and chunk sizes of an all-reduce over all ranks; lane 2 j + direction."""
-    spans = [d for d, size in enumerate(relay.digits) if size > 1]
+    """Phases and chunk sizes over the dimensions `spans`; lane 2 j + direction.
+
+    kind: "all_reduce", "reduce_scatter" or "all_gather".
+    """
     steps = len(spans)
     scatters, gathers = [], []
     for step in range(steps):
@@ -27,9 +33,25 @@ def grid_ring_phases(
         name = "round dimensions " + ", ".join(map(str, turned))
         scatters.append(ring_along(f"reduce-scatter {name}", relay, lines, False, step))
         gathers.append(ring_along(f"all-gather {name}", relay, lines, True, step))
-    phases = [*scatters, *reversed(gathers)]
+    phases = {
+        "all_reduce": [*scatters, *reversed(gathers)],
+        "reduce_scatter": scatters,
+        "all_gather": [*reversed(gathers)],
+    }[kind]
     phases = [replace(phase, after=number - 1) for number, phase in enumerate(phases)]
     return phases, _pieces(relay, spans, size_bytes, element_bytes)
+
+
+def dimensions_of(relay: Relay, group_size: int, group_stride: int) -> list[int] | None:
+    """Dimensions of more than one rank that a group fills; None where it fills no whole ones."""
+    found, stride = [], 1
+    for d, size in enumerate(relay.digits):
+        if group_stride <= stride < group_size * group_stride and size > 1:
+            found.append(d)
+        stride *= size
+    filled = found and line_of(relay, found[0]).stride == group_stride
+    sizes = [relay.digits[d] for d in found]
+    return found if filled and int(np.prod(sizes)) == group_size else None
 
 
 def line_of(relay: Relay, dimension: int, step: int = 1) -> Line:

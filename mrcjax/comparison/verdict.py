@@ -371,6 +371,7 @@ def _gpus(found: list[Results]) -> str:
     words = []
     for gpu in GPUS:
         each = _training(found[0].row.specs[gpu]).hardware
+        assert each.gpu_hour_usd is not None
         words.append(
             f"{GPU_NAMES[gpu]}: {each.peak_flops_per_s / 1e12:,.4g} TFLOP/s in bf16, "
             f"{_percent(each.achievable_fraction)} of it reached while computing, "

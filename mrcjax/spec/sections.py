@@ -115,19 +115,27 @@ class Collective(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                     )
         if self.algorithm not in ("hierarchical", "rings"):
             return
-        if self.kind != "all_reduce":
+        in_nodes = self.algorithm == "hierarchical" and self.dimensions is None
+        if in_nodes and self.kind != "all_reduce":
             raise SpecError(
-                f"does not do {self.kind}",
+                f"does not do {self.kind} without collective.dimensions",
                 where="collective.algorithm",
                 value=self.algorithm,
-                remedy='use kind = "all_reduce", or algorithm = "direct" or "ring"',
+                remedy='name the dimensions, inner to outer, or use algorithm = "direct" or "ring"',
             )
-        if self.group_size is not None and self.dimensions is None:
+        if in_nodes and self.group_size is not None:
             raise SpecError(
-                f'does not go with collective.algorithm = "{self.algorithm}"',
+                'does not go with collective.algorithm = "hierarchical"',
                 where="collective.group_size",
                 value=self.group_size,
-                remedy=f"{self.algorithm} runs over all ranks; leave group_size out",
+                remedy="name the dimensions of a group, or leave group_size out",
+            )
+        if self.kind != "all_reduce" and self.element_bytes is not None:
+            raise SpecError(
+                f"does not go with {self.kind} by {self.algorithm}, where a shard is many blocks",
+                where="collective.element_bytes",
+                value=self.element_bytes,
+                remedy="leave element_bytes out: shards are then exact fractions",
             )
 
 
@@ -309,13 +317,14 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         if collective.algorithm == "in_network" and not self.network.in_network_levels:
             what = "set network.in_network = true"
-            if self._is_grid or not self.network.may_reduce:
+            if not self.network.may_reduce:
                 what = f"a {self.network.kind} like this has none: choose another network.kind"
             raise SpecError(
                 "needs switches that reduce, and network.in_network is false",
                 where="collective.algorithm",
                 value=collective.algorithm,
-                remedy=f'{what}, or use algorithm = "direct" or "ring"',
+                remedy=("" if self._is_grid else f"{what}, or ")
+                + 'use algorithm = "direct" or "ring"',
             )
         if collective.group_size is None:
             return

@@ -24,19 +24,29 @@ class ModelShape(Struct, frozen=True, kw_only=True):
     vocab: int
 
 
+PRICES = ("gpu_hour_usd", "server_watts", "server_load")
+
 MODELS = {
     "llama2_70b": ModelShape(layers=80, hidden=8192, ffn=28672, heads=64, kv_heads=8, vocab=32000),
 }
 
 
 class TrainingHardware(Struct, frozen=True, kw_only=True):
-    """What the step model needs of a GPU, from the catalogue unless the spec overrides it."""
+    """What the step model needs of a GPU, from the catalogue unless the spec overrides it.
+
+    Prices and power are None where neither has them: the step has a time then, and no cost.
+    """
 
     peak_flops_per_s: float
     achievable_fraction: float
-    gpu_hour_usd: float
-    server_watts: float
-    server_load: float
+    gpu_hour_usd: float | None
+    server_watts: float | None
+    server_load: float | None
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Keys of what a cost needs and nobody gave."""
+        return tuple(key for key in PRICES if getattr(self, key) is None)
 
 
 class Assumption(NamedTuple):
@@ -157,9 +167,10 @@ class TrainingSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     @property
     def hardware(self) -> TrainingHardware:
         """The GPU: the catalogue's values with the spec's overrides, SI floats."""
-        return TrainingHardware(
-            **{field: self._from_gpu(key)[0] for key, (field, _) in self._gpu_fields().items()}
-        )
+        values: dict[str, Any] = {
+            field: self._from_gpu(key)[0] for key, (field, _) in self._gpu_fields().items()
+        }
+        return TrainingHardware(**values)
 
     def data_parallel(self, ranks: int) -> int:
         """Return the number of replicas on so many ranks."""
@@ -235,7 +246,7 @@ class TrainingSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             "server_load": ("server_load", "server_load"),
         }
 
-    def _from_gpu(self, key: str) -> tuple[float, catalogue.Source]:
+    def _from_gpu(self, key: str) -> tuple[float | None, catalogue.Source]:
         given = getattr(self, key)
         if given is not None:
             return float(given), catalogue.Source("spec", "")
@@ -245,6 +256,8 @@ class TrainingSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise error.at("training.gpu") from None
         field = self._gpu_fields()[key][1]
         value = getattr(part, field)
+        if value is None and key in PRICES:
+            return None, catalogue.Source("not in the catalogue", "")
         if value is None:
             raise SpecError(
                 f'is missing: the catalogue has no {field} for gpu = "{self.gpu}"',

@@ -16,6 +16,7 @@ from mrcjax.training.computing import (
     parameters,
 )
 from mrcjax.training.cost import RunCost, run_cost
+from mrcjax.training.needed import achievable_fraction, batch_factor, bucket_factor
 from mrcjax.training.overlap import (
     exposed_all_gather_s,
     exposed_closed_form_s,
@@ -41,7 +42,10 @@ __all__ = [
     "FlopConvention",
     "RunCost",
     "TrainingStep",
+    "achievable_fraction",
     "achievable_fraction_convention",
+    "batch_factor",
+    "bucket_factor",
     "buckets",
     "explain",
     "exposed_all_gather_s",

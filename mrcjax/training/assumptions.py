@@ -77,6 +77,8 @@ def explain(training: TrainingSpec, ranks: int | None = None) -> list[Explanatio
 
 
 def _with_unit(field: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Quantity | str):

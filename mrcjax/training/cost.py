@@ -42,16 +42,19 @@ def run_cost(
 
     ``network_usd`` is the purchase, written off over ``training.network_life_hours``.
     ``network_watts`` is what the measured power of a server does not contain: switches and modules,
-    and adapters beyond the usual one per GPU.
+    and adapters beyond the usual one per GPU. ValueError where the GPU has no price or power.
     """
     if ranks != step.ranks:
         raise ValueError(f"the step is of {step.ranks} ranks, got ranks = {ranks}")
     gpu = training.hardware
+    hour_usd, watts, load = gpu.gpu_hour_usd, gpu.server_watts, gpu.server_load
+    if hour_usd is None or watts is None or load is None:
+        raise ValueError(f"training needs {', '.join(gpu.unpriced)} for a cost")
     hours = training.run_tokens / step.tokens_per_s / 3600
-    server_watts = ranks * gpu.server_watts * gpu.server_load
+    server_watts = ranks * watts * load
     average_watts = (server_watts + network_watts) * training.pue
     energy_kwh = hours * average_watts / 1e3
-    gpu_usd = hours * ranks * gpu.gpu_hour_usd
+    gpu_usd = hours * ranks * hour_usd
     network_share_usd = hours * network_usd / training.network_life_hours
     electricity_usd = energy_kwh * training.electricity_usd_per_kwh
     return RunCost(
