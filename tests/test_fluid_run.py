@@ -248,6 +248,15 @@ def test_all_to_all_and_neighbours_are_bound_by_the_ports():
     assert outcome.time_s == pytest.approx(3 / 50)
 
 
+def test_neighbours_on_a_grid_are_those_that_a_cable_joins():
+    grid = {"kind": "torus", "dims": [4, 3], "link_rate": "50 GB/s", "latency": "0 ns"}
+    outcome, flows = traffic_times(grid, kind="nearest_neighbour", size="1 GB")
+    assert len(flows.src) == 4 * 12
+    assert outcome.time_s == pytest.approx(1 / 50)  # every flow has a cable to itself
+    outcome, flows = traffic_times(grid, kind="nearest_neighbour", size="1 GB", strides=[1])
+    assert len(flows.src) == 12
+
+
 def test_a_flow_takes_all_rails_of_a_rank():
     outcome, _ = traffic_times(flat(4, 4), kind="permutation", size="1 GB", seed=2)
     assert outcome.time_s == pytest.approx(1 / 200 + 1e-6)
