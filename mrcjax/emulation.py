@@ -328,8 +328,6 @@ def _refuse_cut_off(case: Case, scenario: int) -> None:
         )
     elif graph and faults.reroute != "spread" and faults.scenarios == 1:
         remedy = 'give it a rate above 0, or find other routes with faults.reroute = "spread"'
-    elif case.flows is not None:
-        remedy = "the flows of [traffic] are not rerouted: give it a rate above 0"
     elif not case.network.can_reroute:
         remedy = f"a {kind} like this goes around nothing: give it a rate above 0"
         if case.network.rails == "joined":

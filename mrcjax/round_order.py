@@ -27,7 +27,8 @@ def order_warning(
     again: emulates the case with another Config and gives the completion time, s.
     """
     cables = [tier.name for tier in case.network.tiers if tier.sharing == "cable"]
-    phases = [p for p in case.schedule.phases if p.rounds and p.domain != "node"]
+    # a lane on a line of its own meets no other
+    phases = [p for p in case.schedule.phases if p.rounds and p.domain != "node" and not p.lines]
     if not cables or not phases or case.config.order == "arrival":
         return None
     if time_s <= WORTH_SAYING * schedule_bound_s:

@@ -12,7 +12,6 @@ from mrcjax.case import Case, numbers
 from mrcjax.collective import Phase, Schedule
 from mrcjax.collective.detour import detoured, none_dealt
 from mrcjax.collective.schedule import peers
-from mrcjax.collective.traffic import Flows
 from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
 from mrcjax.network.reduction import Tree
@@ -82,8 +81,6 @@ def cut_off_pair(case: Case, scenario: int) -> tuple[int, int, int] | None:
     """First pair of ranks whose send has only links that are down: sender, receiver, link."""
     dtype = case.params.capacity_bytes_per_s.dtype
     capacity = numbers(case.draws, scenario, dtype)["capacity_bytes_per_s"]
-    if case.flows is not None:
-        return _down_flow(case.flows, np.asarray(capacity) > 0)
     network = replace(case.network, up=jnp.append(capacity > 0, True))
     for phase in case.schedule.phases:
         if phase.tree >= 0:
@@ -116,17 +113,6 @@ def _cut_off_from_tree(tree: Tree, up: np.ndarray) -> tuple[int, int, int] | Non
                 pair = (int(rank), other) if way == "up" else (other, int(rank))
                 return (*pair, int(link[lane, rank]))
     return None
-
-
-def _down_flow(flows: Flows, up: np.ndarray) -> tuple[int, int, int] | None:
-    """First flow with bytes on a link that is down: sender, receiver, link; up: (links,) bool."""
-    down = np.append(~up, False)[flows.routes]  # -1, behind the end of a route, is never down
-    carries = (flows.weights > 0) & (flows.size_bytes > 0)[:, None]
-    found = np.argwhere(down & carries[:, :, None])
-    if not len(found):
-        return None
-    flow, path, hop = found[0]
-    return int(flows.src[flow]), int(flows.dst[flow]), int(flows.routes[flow, path, hop])
 
 
 @partial(jax.jit, static_argnames="phase")

@@ -139,12 +139,11 @@ def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None
 
 def _asked_by_training(error: SpecError, bucket: Bucket) -> SpecError:
     """The same error, told of a collective that stands nowhere in the file."""
-    sharding = 'training.optimiser_sharding = "none" (one all-reduce)'
     return SpecError(
         f"{error.what} (which [training] asks for: its buckets are a {bucket.collective})",
         where=error.where,
         value=error.value,
-        remedy=error.remedy.replace('kind = "all_reduce"', sharding),
+        remedy=error.remedy,
     )
 
 

@@ -1,8 +1,13 @@
-"""All tests run on the CPU in 64-bit mode: oracles and closed forms are compared to 1e-9."""
+"""All tests run on the CPU in 64-bit mode: oracles and closed forms are compared to 1e-9.
+
+Most of their time is compilation, a quarter of it optimisation of programs that run once: it is
+left out, unless XLA_FLAGS says otherwise.
+"""
 
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 

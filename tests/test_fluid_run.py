@@ -222,7 +222,7 @@ def test_a_flow_over_a_link_that_is_down_is_refused_by_name(reroute):
         traffic = {"kind": "incast", "size": size, "to": 3, "senders": 1}
         return run(network=STAR, traffic=traffic, faults=faults)
 
-    said = 'rank 4 cannot reach rank 3: "rank 4 egress .* is down; the flows of .traffic. are not'
+    said = 'a flow needs "rank 4 egress rail 0", which is down'
     with pytest.raises(SpecError, match=said):
         down("rank 4 egress *")
     assert down("rank 1 *").time_s == pytest.approx(1 / 50)
@@ -246,6 +246,15 @@ def test_all_to_all_and_neighbours_are_bound_by_the_ports():
     outcome, flows = traffic_times(STAR, kind="nearest_neighbour", size="1 GB", strides=[1, -1, 2])
     assert len(flows.src) == 15
     assert outcome.time_s == pytest.approx(3 / 50)
+
+
+def test_neighbours_on_a_grid_are_those_that_a_cable_joins():
+    grid = {"kind": "torus", "dims": [4, 3], "link_rate": "50 GB/s", "latency": "0 ns"}
+    outcome, flows = traffic_times(grid, kind="nearest_neighbour", size="1 GB")
+    assert len(flows.src) == 4 * 12
+    assert outcome.time_s == pytest.approx(1 / 50)  # every flow has a cable to itself
+    outcome, flows = traffic_times(grid, kind="nearest_neighbour", size="1 GB", strides=[1])
+    assert len(flows.src) == 12
 
 
 def test_a_flow_takes_all_rails_of_a_rank():

@@ -47,7 +47,7 @@ def build(spec: Traffic, network_spec, wiring: Wiring) -> Flows:
     """
     network = wiring.network
     rows = spec.records() if spec.kind == "file" else []
-    src, dst, size = _pattern(spec, network.ranks) if not rows else _of_file(rows, network.ranks)
+    src, dst, size = _pattern(spec, wiring) if not rows else _of_file(rows, network.ranks)
     lanes = network_spec.channels or (network.ports if network.relay is None else 1)
     given = _given(rows, src, dst, wiring, network_spec)
     wanted = np.array([f not in given for f in range(len(src))], bool)
@@ -66,7 +66,8 @@ def build(spec: Traffic, network_spec, wiring: Wiring) -> Flows:
     return Flows(src, dst, size, start, after, delay, routes, weights, order)
 
 
-def _pattern(spec: Traffic, ranks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pattern(spec: Traffic, wiring: Wiring) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ranks = wiring.network.ranks
     everyone = np.arange(ranks)
     if spec.kind == "permutation":
         src, dst = everyone, np.random.default_rng(spec.seed).permutation(ranks)
@@ -80,11 +81,22 @@ def _pattern(spec: Traffic, ranks: int) -> tuple[np.ndarray, np.ndarray, np.ndar
         src = np.repeat(everyone, ranks - 1)
         dst = (src + 1 + np.tile(np.arange(ranks - 1), ranks)) % ranks
     else:
-        src = np.tile(everyone, len(spec.strides))
-        dst = (src + np.repeat(spec.strides, ranks)) % ranks
+        src, dst = _neighbours(spec, wiring)
     moves = src != dst  # a rank that a permutation leaves where it is sends nothing
     size = 0.0 if spec.size is None else float(spec.size)
     return src[moves], dst[moves], np.full(moves.sum(), size)
+
+
+def _neighbours(spec: Traffic, wiring: Wiring) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks a stride apart; without strides those that a link joins, if any are."""
+    joins = (wiring.sender >= 0) & (wiring.receiver >= 0)
+    if spec.strides is None and joins.any():
+        pairs = np.stack([wiring.sender[joins], wiring.receiver[joins]])
+        src, dst = np.unique(pairs, axis=1)  # parallel cables count once
+        return src, dst
+    strides = spec.strides or (1, -1)
+    src = np.tile(np.arange(wiring.network.ranks), len(strides))
+    return src, (src + np.repeat(strides, wiring.network.ranks)) % wiring.network.ranks
 
 
 def _of_file(rows: list[Record], ranks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -37,9 +37,13 @@ class Traffic(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     to: Annotated[Index, doc("Receiver of an incast.", 0)] = 0
     senders: Annotated[Count | None, doc("Senders of an incast; absent: all others.", 16)] = None
     strides: Annotated[
-        tuple[Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)], ...],
-        doc("Steps to the neighbours of a rank.", [1, -1]),
-    ] = (1, -1)
+        tuple[Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)], ...] | None,
+        doc(
+            "Steps to the neighbours of a rank; absent: the ranks it is joined to directly, on a "
+            "torus, mesh or graph, else the ranks before and after it.",
+            [1, -1],
+        ),
+    ] = None
     file: Annotated[
         Annotated[str, Meta(min_length=1)] | None,
         doc("CSV or JSON file: src, dst, bytes, start, route, id, after, delay.", "flows.csv"),
@@ -47,7 +51,7 @@ class Traffic(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def __post_init__(self):
         for key, usual in (
-            ("size", None), ("seed", 0), ("to", 0), ("senders", None), ("strides", (1, -1)),
+            ("size", None), ("seed", 0), ("to", 0), ("senders", None), ("strides", None),
             ("file", None),
         ):  # fmt: skip
             if getattr(self, key) != usual and key not in _KEYS[self.kind]:
@@ -64,7 +68,7 @@ class Traffic(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                     where=f"traffic.{key}",
                     remedy=f"add it, for example {key} = {example}",
                 )
-        if not self.strides:
+        if self.strides == ():
             raise SpecError("must not be an empty list", where="traffic.strides", value=[])
 
     def check_ranks(self, ranks: int):
@@ -79,7 +83,7 @@ class Traffic(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 f"must be below network.ranks = {ranks}", where="traffic.senders",
                 value=self.senders, remedy=f"there are {ranks - 1} other ranks",
             )  # fmt: skip
-        for stride in self.strides if self.kind == "nearest_neighbour" else ():
+        for stride in self.strides or ():
             if ranks > 1 and stride % ranks == 0:
                 raise SpecError(
                     f"leads from a rank to itself with network.ranks = {ranks}",
