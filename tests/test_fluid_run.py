@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_a_table_waits_for_what_it_says():
     peer[0, 0], peer[1, 1], peer[1, 0], peer[2, 2] = 1, 2, 2, 0
     needs[1, 1], needs[2, 2] = 1, 2
     tabled, params = with_table(case, peer, 50e3, needs)
-    written = write_out(type(case)(case.spec, case.wiring, tabled.program, params, case.config))
+    written = write_out(replace(tabled, params=params))
     found = emulate_sends(written.sends, params.capacity_bytes_per_s, params.latency_s)
     # each 1 us to drain and 1 us on the way; the second send of rank 0 follows the first at once
     assert np.asarray(found.delivered_s) == pytest.approx([2e-6, 3e-6, 4e-6, 6e-6], rel=1e-9)
