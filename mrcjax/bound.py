@@ -84,10 +84,10 @@ def _traffic_bounds(case: Case, flows: Flows) -> dict[str, float]:
         )
     alone = alone_s(case, flows)
     done = np.maximum(flows.start_s, late[flows.src])
+    firsts = flows.firsts()
     for flow in flows.order:
-        firsts = flows.after[flows.after[:, 0] == flow, 1]
-        if len(firsts):
-            done[flow] = max(done[flow], done[firsts].max() + flows.delay_s[flow])
+        if len(firsts[flow]):
+            done[flow] = max(done[flow], done[firsts[flow]].max() + flows.delay_s[flow])
         done[flow] += alone[flow]
     bounds["flows alone"] = float(done.max(initial=0.0))
     return bounds

@@ -407,10 +407,10 @@ def _phase_rules(case: Case, phase) -> dict[str, str]:
 
 def _binding(case: Case, time_s: float, busy: np.ndarray) -> Binding:
     """The busiest link, or latency where waiting in turn takes longer than the link's work."""
-    if not busy.any() or time_s == 0:
+    messages = _messages_in_turn(case)
+    if messages == 0 or time_s == 0:
         return Binding("none", "nothing is sent", 0.0)
     busiest = int(np.argmax(busy))
-    messages = _messages_in_turn(case)
     waiting = messages * _path_latency(case)
     utilisation = float(busy[busiest] / time_s)
     if waiting > busy[busiest]:
@@ -423,10 +423,9 @@ def _messages_in_turn(case: Case) -> int:
     if case.flows is None:
         return sum(p.rounds if p.needs == "lane" else 1 for p in case.schedule.phases)
     depth = np.ones(len(case.flows.src), int)
-    followers = case.flows.after
+    firsts = case.flows.firsts()
     for flow in case.flows.order:
-        firsts = followers[followers[:, 0] == flow, 1]
-        depth[flow] += depth[firsts].max(initial=0)
+        depth[flow] += depth[firsts[flow]].max(initial=0)
     return int(depth.max(initial=0))
 
 

@@ -160,6 +160,12 @@ def test_set_overrides_any_key(call, spec_file, words):
     assert found["collective"]["algorithm"] == "ring"
 
 
+def test_empty_messages_take_their_latencies(call, spec_file):
+    found = read_json(call("run", spec_file, "--json", "--set", "collective.size=0 B")[1])
+    assert found["time_s"] > 0
+    assert found["binding"]["resource"] == "latency"
+
+
 def test_nothing_to_send(call, spec_file):
     found = read_json(call("run", spec_file, "--json", "--set", "network.ranks=1")[1])
     assert found["time_s"] == 0

@@ -38,6 +38,12 @@ class Flows:
     weights: np.ndarray
     order: np.ndarray
 
+    def firsts(self) -> list[np.ndarray]:
+        """The flows that each flow waits for, by flow."""
+        count = np.bincount(self.after[:, 0], minlength=len(self.src))
+        by_flow = self.after[np.argsort(self.after[:, 0], kind="stable"), 1]
+        return np.split(by_flow, np.cumsum(count)[:-1])
+
 
 def build(spec: Traffic, network_spec, wiring: Wiring) -> Flows:
     """Lay out the flows; raises SpecError for what the file or the network cannot do.
