@@ -126,6 +126,17 @@ def times_of(case: Case) -> Times:
     return _compile(inputs, case.config, False, emulate)(*inputs)
 
 
+def scenarios_of(case: Case) -> Scenarios | None:
+    """Completion times of all scenarios of a built case, as `run` gives them; None where it is one.
+
+    Infinite where a link that is down is needed.
+    """
+    if case.spec.faults.scenarios == 1:
+        return None
+    times_s, is_cut_off = scenario_times(case, _plain(case))
+    return Scenarios(np.where(is_cut_off, np.inf, times_s))
+
+
 def outcome_of(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
     """What `run` gives back for a case whose times are known."""
     return _outcome(case, times, None, wall_s)

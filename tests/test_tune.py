@@ -22,7 +22,14 @@ from mrcjax.tuning.classes import Classes, one_by_one
 from mrcjax.tuning.descent import adam, annealed, descend
 from mrcjax.tuning.emulated import emulated_of, emulated_time
 from mrcjax.tuning.programme import Demand, priced, solve, water_filled
-from mrcjax.tuning.surrogate import Cutting, load_of, load_time, port_seconds, smooth_max
+from mrcjax.tuning.surrogate import (
+    Cutting,
+    load_of,
+    load_time,
+    port_bytes,
+    port_seconds,
+    smooth_max,
+)
 
 BOTH = ((1.0, 1.0),)
 APART = ((0.0, 1.0), (1.0, 0.0))
@@ -311,7 +318,7 @@ def test_loads_are_those_of_the_links_of_an_emulation():
     shares = Shares(jnp.asarray(source.T), jnp.asarray(destination.T))
     times = times_of(cut, replace(cut.params, shares=shares))
     busy = np.asarray(times.link_bytes / cut.params.capacity_bytes_per_s).reshape(2, 2, 5)
-    found = np.asarray(port_seconds(load, cutting)).sum(axis=0)
+    found = np.asarray(port_seconds(load, port_bytes(load, cutting))).sum(axis=0)
     np.testing.assert_allclose(found, np.moveaxis(busy, 1, 2), rtol=1e-12)
 
 
@@ -375,7 +382,7 @@ def test_pipelined_halves_share_the_ports():
     kinds, here = some_load()
     loads = [load_of(kinds, 1.0, (True, False), pipelined=way) for way in (False, True)]
     apart, both = (float(load_time(load, here, jnp.asarray(1e-6))[1]) for load in loads)
-    seconds = np.asarray(port_seconds(loads[0], here))
+    seconds = np.asarray(port_seconds(loads[0], port_bytes(loads[0], here)))
     assert both == pytest.approx(seconds.sum(axis=0).max(), rel=1e-12)
     assert apart == pytest.approx(seconds.max(axis=(1, 2, 3)).sum(), rel=1e-12)
     assert both < apart
@@ -584,12 +591,18 @@ UNKNOWN = [
     ('random = [{ what = "port", count = 1, loss = 0.01 }]', "faults.random[0].loss"),
     ('jitter = [{ at = "start", mean = "1 us" }]', "faults.jitter"),
     ('reroute = "spread"', "faults.reroute"),
-    ('scenarios = 3\nrandom = [{ what = "port", count = 1, left = 0.5 }]', "faults.scenarios"),
 ]
+MANY = ('scenarios = 3\nrandom = [{ what = "port", count = 1, left = 0.5 }]', "faults.scenarios")
+TARGET = {"target_time": "1 s"}
 
 
-@pytest.mark.parametrize(("faults", "where"), UNKNOWN)
-@pytest.mark.parametrize(("look", "options"), [(tune, QUICK), (reach, {"target_time": "1 s"})])
+@pytest.mark.parametrize(
+    ("look", "options", "faults", "where"),
+    [
+        *((look, o, *each) for look, o in ((tune, QUICK), (reach, TARGET)) for each in UNKNOWN),
+        (reach, TARGET, *MANY),
+    ],
+)
 def test_faults_that_it_does_not_know_are_refused(look, options, faults, where):
     collective = {"kind": "all_reduce", "size": "1 GB"}
     text = toml(network=flat(4, 2), collective=collective, tune=options)
