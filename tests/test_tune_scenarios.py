@@ -246,6 +246,7 @@ def test_damage_that_nobody_foresees_leaves_nothing_to_gain():
     assert found.optima_s["programme"] == pytest.approx(found.heuristics_s["equal"], rel=2e-3)
 
 
+@pytest.mark.slow
 def test_every_rank_by_its_own_record_fits_what_was_drawn():
     found = tune(spec_of(AGED, ANY, alike=False))
     assert found.parameters == 2 * RANKS * RAILS
@@ -261,6 +262,24 @@ def test_rails_that_are_ever_down_are_left_out():
     assert np.isfinite(found.after_s)
     assert np.asarray(found.best.collective.rail_shares.source)[2, 2] == 0
     assert json.loads(json.dumps(found.to_json()))["before_s"] is None
+
+
+@pytest.mark.parametrize("alike", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_never_worse_than_simple_never_below_the_bound(alike):
+    """Random chances on all ports or some, by port or by direction, every objective."""
+    patterns = ["rank * {}rail 0", "rank [02] {}rail *", "rank * {}rail *", "rank 1 {}rail 1"]
+    for seed in range(9):
+        rng = np.random.default_rng(seed)
+        faults = []
+        for match in rng.choice(patterns, 2, replace=False):
+            what, way = ("port", "") if rng.random() < 0.5 else ("link", "*gress ")
+            state = f"rate = {rng.uniform(0, 0.4)}, left = {rng.uniform(0.1, 1)}, seed = {seed}"
+            faults.append(f'{{ what = "{what}", match = "{match.format(way)}", {state} }}')
+        objective = OBJECTIVES[seed % 3]
+        options = {"shards": objective == "worst", "objective": objective, "steps": 50}
+        found = tune(spec_of(*faults, size="10 MB", alike=alike, **options))
+        assert found.after_s <= min(found.before_s, *found.heuristics_s.values()), seed
+        assert found.after_s >= found.lower_bound_s * (1 - 1e-12), seed
 
 
 def test_the_command_keeps_all_scenarios(tmp_path, capsys, monkeypatch):
