@@ -36,6 +36,9 @@ def mesh_of(spec: Spec) -> Mesh | None:
     asked, ranks = spec.engine.devices, spec.network.ranks
     if asked == 1:
         return None
+    processes = jax.process_count()
+    if processes > 1:
+        _refuse_unlike(spec)
     every = jax.devices()
     count = len(every) if asked == "all" else asked
     if count > len(every):
@@ -46,7 +49,6 @@ def mesh_of(spec: Spec) -> Mesh | None:
             remedy='use "all"; --xla_force_host_platform_device_count=N in XLA_FLAGS makes N of '
             "one processor",
         )
-    processes = jax.process_count()
     if count % processes:
         raise SpecError(
             f"are not shared equally by {processes} processes",
@@ -55,15 +57,14 @@ def mesh_of(spec: Spec) -> Mesh | None:
             remedy=f"use a multiple of {processes}",
         )
     if ranks % count:
-        fit = max(n for n in range(processes, count + 1, processes) if ranks % n == 0 or n == 1)
+        fits = [n for n in range(processes, count, processes) if ranks % n == 0]
+        use = f"use {fits[-1]}, or" if fits else "use"
         raise SpecError(
-            f"{count} devices do not share {ranks:,} ranks equally",
+            f"are {count}, which do not share {ranks:,} ranks equally",
             where="engine.devices",
             value=asked,
-            remedy=f"use {fit}, or a number of ranks that is a multiple of {count}",
+            remedy=f"{use} a number of ranks that is a multiple of {count}",
         )
-    if processes > 1:
-        _refuse_unlike(spec)
     each = count // processes
     of_process = [[d for d in every if d.process_index == p][:each] for p in range(processes)]
     chosen = [device for some in of_process for device in some]
@@ -117,20 +118,10 @@ def join(coordinator: str, processes: int | None, process: int | None) -> None:
         process: which one this is, from 0.
 
     Raises:
-        SpecError: for what does not go together, and where the others are not found.
+        SpecError: the others are not found.
     """
-    given = {"processes": processes, "process": process}
-    if coordinator == "auto":
-        for option, value in given.items():
-            if value is not None:
-                raise SpecError(
-                    "says itself how many processes there are, and which this is",
-                    where="--coordinator auto",
-                    remedy=f"leave --{option} out",
-                )
-        settings: dict[str, Any] = {}
-    else:
-        _check(coordinator, processes, process)
+    settings: dict[str, Any] = {}
+    if coordinator != "auto":
         settings = {
             "coordinator_address": coordinator,
             "num_processes": processes,
@@ -157,33 +148,6 @@ def join(coordinator: str, processes: int | None, process: int | None) -> None:
 def is_first() -> bool:
     """Whether this process writes and prints what comes out; there is one that does."""
     return jax.process_index() == 0
-
-
-def _check(coordinator: str, processes: int | None, process: int | None) -> None:
-    host, _, port = coordinator.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise SpecError(
-            "is no address with a port",
-            where="--coordinator",
-            value=coordinator,
-            remedy='write HOST:PORT, for example "node1:1234", or auto',
-        )
-    for option, value in (("processes", processes), ("process", process)):
-        if value is None:
-            raise SpecError(
-                f"is missing beside --coordinator {coordinator}",
-                where=f"--{option}",
-                remedy="give --processes N and --process 0 ... N-1, a different one to each",
-            )
-    assert processes is not None
-    assert process is not None
-    if not 0 <= process < processes:
-        raise SpecError(
-            f"is none of {processes} processes",
-            where="--process",
-            value=process,
-            remedy=f"use 0 to {processes - 1}" if processes > 0 else "give --processes 1 or more",
-        )
 
 
 def _await_address(coordinator: str) -> None:

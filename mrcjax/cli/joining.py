@@ -62,4 +62,44 @@ def group_of(
             value=coordinator,
             remedy='give --set engine.devices=all, or set engine.devices = "all" in the spec',
         )
-    return Group(coordinator, processes, process)
+    group = Group(coordinator, processes, process)
+    _check(group)
+    return group
+
+
+def _check(group: Group) -> None:
+    """Refuse options that do not say where the others are, and which of them this is."""
+    from mrcjax.spec import SpecError
+
+    coordinator, processes, process = group.coordinator, group.processes, group.process
+    options = (("--processes", processes), ("--process", process))
+    is_auto = coordinator == "auto"
+    host, _, port = coordinator.rpartition(":")
+    if not is_auto and not (host and port.isdecimal() and 0 < int(port) < 2**16):
+        raise SpecError(
+            "is no address with a port",
+            where="--coordinator",
+            value=coordinator,
+            remedy='write HOST:PORT, for example "node1:1234", or auto',
+        )
+    for option, value in options:
+        if is_auto and value is not None:
+            raise SpecError(
+                "does not go with --coordinator auto, which finds it out",
+                where=option,
+                value=value,
+                remedy="leave it out, or give HOST:PORT",
+            )
+        if not is_auto and value is None:
+            raise SpecError(
+                f"is missing beside --coordinator {coordinator}",
+                where=option,
+                remedy="give --processes N and --process 0 ... N-1, a different one to each",
+            )
+    if processes is not None and process is not None and not 0 <= process < processes:
+        raise SpecError(
+            f"is none of {processes} processes",
+            where="--process",
+            value=process,
+            remedy=f"use 0 to {processes - 1}" if processes > 0 else "give --processes 1 or more",
+        )
