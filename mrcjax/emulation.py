@@ -61,7 +61,7 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         mesh = devices.mesh_of(spec)
         case = build(spec)
         written = write_out(case) if spec.engine.kind == "fluid" else None
-        inputs = _inputs(case, written)
+        inputs = inputs_of(case, written)
         placed = devices.place(inputs, mesh, spec.network.ranks)
         built = time.perf_counter()
         engine = emulate if written is None else fair
@@ -73,7 +73,7 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             found = _recall(known, inputs, case.config, lambda: emulation(*placed))
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        outcome = _outcome(case, found, written, wall_s, devices.name(mesh))
+        outcome = outcome_of(case, found, wall_s, written, devices.name(mesh))
         if written is not None:
             return outcome
 
@@ -97,7 +97,7 @@ def _with_scenarios(case: Case, outcome: Outcome, schedule: Schedule) -> Outcome
     return replace(outcome, wall_s=wall_s, scenarios=Scenarios(times_s))
 
 
-def _inputs(case: Case, written: Written | None) -> tuple:
+def inputs_of(case: Case, written: Written | None = None) -> tuple:
     """Arguments of `emulate`, or of `fair` where the sends are written out."""
     if written is None:
         return case.params, case.network, _plain(case)
@@ -122,18 +122,13 @@ def _run_aggregated(spec: Spec) -> Outcome:
         built = time.perf_counter()
         times = aggregate.times_of(case)
         wall_s = {"build": built - started, "compile": 0.0, "run": time.perf_counter() - built}
-        return _outcome(case, times, None, wall_s)
+        return outcome_of(case, times, wall_s)
 
 
 def times_of(case: Case) -> Times:
     """Times of a built case, by the code that `run` compiles for it; for search loops."""
-    inputs = _inputs(case, None)
+    inputs = inputs_of(case)
     return _compile(inputs, case.config, False, emulate)(*inputs)
-
-
-def outcome_of(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
-    """What `run` gives back for a case whose times are known."""
-    return _outcome(case, times, None, wall_s)
 
 
 def _plain(case: Case) -> Schedule:
@@ -192,7 +187,7 @@ def _compile(
     inputs: tuple, config: Config, brief: bool, engine: Callable, mesh: Mesh | None = None
 ):
     """Compile once per structure, shapes and devices; numbers are arguments."""
-    key = (_structure(inputs, config, brief), mesh)
+    key = (structure_of(inputs, config, brief), mesh)
     with _compiling:
         is_new = key not in _compiled
         made = _compiled.setdefault(key, Future())
@@ -223,7 +218,7 @@ def _sharded_emulation(mesh: Mesh) -> Any:
     )
 
 
-def _structure(inputs: tuple, config: Config, brief: bool) -> tuple:
+def structure_of(inputs: tuple, config: Config, brief: bool = False) -> tuple:
     """What runs that share compiled code have in common."""
     leaves, structure = jax.tree.flatten(inputs)
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
@@ -233,19 +228,20 @@ def _structure(inputs: tuple, config: Config, brief: bool) -> tuple:
 def _recall(known: dict, inputs: tuple, config: Config, emulation: Callable[[], Any]) -> Any:
     """Emulate what is not known yet."""
     numbers = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(inputs))
-    key = (_structure(inputs, config, False), numbers)
+    key = (structure_of(inputs, config), numbers)
     if key not in known:
         known[key] = jax.block_until_ready(emulation())
     return known[key]
 
 
-def _outcome(
+def outcome_of(
     case: Case,
     found: Times | SendTimes,
-    written: Written | None,
     wall_s: dict[str, float],
+    written: Written | None = None,
     device: str | None = None,
 ) -> Outcome:
+    """What `run` gives back for a case whose times are known."""
     spec = case.spec
     if isinstance(found, Times) or written is None:
         assert isinstance(found, Times)
