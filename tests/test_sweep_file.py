@@ -301,3 +301,88 @@ def test_fifty_kills_lose_nothing(tmp_path):
     finished, opened = map(int, output.split())
     assert opened == 50
     assert finished > 50
+
+
+def test_readers_of_a_growing_sweep_see_all_that_was_there(tmp_path):
+    """Two readers load at random while a writer folds as often as it can."""
+    output = run_script(
+        """
+        writing.FOLDING_SHARE = 1e9
+        with sweep_writer(path, axes) as writer:
+            children = []
+            for reader in range(2):
+                child = os.fork()
+                if child == 0:
+                    code, before, loads = 1, 0, 0
+                    try:
+                        while before < 60:
+                            sweep = archive.load(path)
+                            places = list(sweep.places("done"))
+                            assert len(places) >= before, (len(places), before)
+                            assert all(sweep["time_s"][at] == 0.5 + at[1] * 100 for at in places)
+                            for at in places[-2:]:
+                                assert (sweep.finish_s(at) == point(*at).finish_s).all()
+                            before, loads = len(places), loads + 1
+                        print(loads, flush=True)
+                        code = 0
+                    finally:
+                        os._exit(code)
+                children.append(child)
+            for i in range(60):
+                writer.add([point(0, i)])
+                writing.FOLDING_SHARE = 1e9 if i % 3 else 0
+        for child in children:
+            assert os.waitpid(child, 0)[1] == 0
+        """,
+        tmp_path,
+    )
+    assert all(int(loads) > 3 for loads in output.split())
+
+
+FULL = """
+    def fill(resume):
+        added = 0
+        try:
+            with sweep_writer(path, axes, resume=resume) as writer:
+                for at in np.ndindex(2, 500):
+                    if f"id{at}" not in writer.done:
+                        writer.add([point(*at, ranks=4000)])
+                        added += 1
+        except ArchiveError as error:
+            print("ERROR", error)
+        return added
+
+    added = fill(False)
+    sweep = archive.load(path)
+    assert len(list(sweep.places("done"))) == added > 10, added
+    for at in sweep.places("done"):
+        assert (sweep.finish_s(at) == point(*at, ranks=4000).finish_s).all()
+    assert fill(True) == 0
+    """
+SAFE = "free space and go on with --resume; every point that was finished is kept"
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", tmp_path], capture_output=True
+        ).returncode
+    ):
+        pytest.skip("needs a small file system of its own")
+    try:
+        output = run_script(FULL, tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+    assert output.count(f"could not be written (no space left on device); {SAFE}") == 2
+
+
+def test_a_limit_on_files_loses_nothing(tmp_path):
+    """Segments fit, the file in their place does not: points are taken on until the end."""
+    limit = """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, -1))
+    axes = (axes[0], Axis("seed", {"seed": range(30)}))
+    """
+    body = FULL.replace("(2, 500)", "(2, 30)").replace("== added > 10", "== added == 60")
+    output = run_script(limit + body, tmp_path)
+    assert output.count(f"could not be written (file too large); {SAFE}") == 2

@@ -1,6 +1,6 @@
 """The axes of a sweep and its points, and how axes grow when a sweep is extended."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ class Axis:
         coords: key -> labels, equally many for every key, in SI units where they are quantities;
             the first key is `name`. Labels of a key are all numbers, all booleans or all texts:
             what is mixed becomes text.
+        units: key -> unit of its labels, for those that have one.
     """
 
     name: str
     coords: Mapping[str, Sequence[Label]]
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         plain = {key: _of_one_type(labels) for key, labels in self.coords.items()}
@@ -87,17 +89,14 @@ def placing(inner: Sequence[Axis], outer: Sequence[Axis]) -> list[np.ndarray]:
     return places
 
 
-def every_at(axes: Sequence[Axis]) -> Iterator[At]:
-    """Return the place of every point, the last axis fastest."""
-    return np.ndindex(*map(len, axes))
-
-
 def _joined(old: Axis, new: Axis) -> Axis:
     columns = [_of_one_type([*old.coords[key], *new.coords[key]]) for key in old.coords]
     steps = list(dict.fromkeys(zip(*columns, strict=True)))
     if _ascends(columns[0][: len(old)]) and _ascends(columns[0][len(old) :]):
         steps.sort(key=lambda step: step[0])
-    return Axis(old.name, dict(zip(old.coords, map(list, zip(*steps, strict=True)), strict=True)))
+    labels = map(list, zip(*steps, strict=True))
+    coords = dict(zip(old.coords, labels, strict=True))
+    return Axis(old.name, coords, {**old.units, **new.units})
 
 
 def _ascends(labels: Sequence[Label]) -> bool:

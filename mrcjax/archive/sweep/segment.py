@@ -26,7 +26,7 @@ from mrcjax.archive.opening import kind_of, opened
 from mrcjax.archive.provenance import version
 from mrcjax.archive.replacing import replaced
 from mrcjax.archive.sweep import finish
-from mrcjax.archive.sweep.columns import Columns, row_of, write_columns
+from mrcjax.archive.sweep.columns import Columns, write_columns
 from mrcjax.archive.sweep.points import At, Axis, Point, placing
 
 
@@ -51,19 +51,21 @@ class Segment:
 
 def axes_to_json(axes: Sequence[Axis]) -> str:
     """Return the text that stands for axes in a file."""
-    return json_text([[axis.name, axis.coords] for axis in axes])
+    return json_text([[axis.name, axis.coords, axis.units] for axis in axes])
 
 
 def axes_from_json(text: str) -> tuple[Axis, ...]:
     """Return the axes that such a text stands for."""
-    return tuple(Axis(name, coords) for name, coords in json.loads(text))
+    return tuple(Axis(*parts) for parts in json.loads(text))
 
 
-def write_segment(path: Path, axes: Sequence[Axis], points: Sequence[Point]) -> None:
-    """Write points into a new segment; it is durable, and visible, when this returns."""
+def write_segment(
+    path: Path, axes: Sequence[Axis], points: Sequence[Point], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Write points and their rows into a new segment; durable, and visible, when this returns."""
     columns = Columns((len(points),))
-    for i, point in enumerate(points):
-        columns.put((i,), row_of(point))
+    for i, row in enumerate(rows):
+        columns.put((i,), row)
     ranks = max((len(p.finish_s) for p in points if p.finish_s is not None), default=0)
     with replaced(path, False) as draft, h5py.File(draft, "w") as file:
         file.attrs["schema"] = SCHEMA
