@@ -134,7 +134,7 @@ class Sweep:
         columns: dict[str, list] = {}
         for axis, indices in zip(self.axes, places, strict=True):
             for key, labels in axis.coords.items():
-                columns[key] = [labels[i] for i in indices]
+                columns[key] = [labels[i] for i in indices.tolist()]
         columns |= {short: columns[key] for short, key in self.short_names().items()}
         columns |= {key: self[key][mask].tolist() for key in self.variables}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
