@@ -1,6 +1,6 @@
 """Read a sweep, also one that is still growing: its file and the segments beside it as one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +171,9 @@ class Sweep:
             ArchiveError: a result is not what was written.
         """
         places = list(self.places("done", "failed"))
-        for at in places:
+        for at, finish_s in zip(places, self.finish_times(places), strict=True):
             row = self._columns.row(at)
-            if result_hash(row, self.finish_s(at)) != row["result_hash"]:
+            if result_hash(row, finish_s) != row["result_hash"]:
                 raise ArchiveError(
                     f"has other results than were written at {self.labels(at)}",
                     self.path,
@@ -191,17 +191,27 @@ class Sweep:
 
     def finish_s(self, at: At) -> np.ndarray | None:
         """Return when each rank has finished, (ranks,) s; None where that is not kept."""
-        at = tuple(at)
-        count = int(self["finish_count"][at])
-        if not count:
-            return None
-        if at not in self._late:
-            with self._snapshot.opened() as file:
-                return file[finish.KEY][at][:count]
+        return next(self.finish_times([at]))
+
+    def finish_times(self, places: Iterable[At]) -> Iterator[np.ndarray | None]:
+        """Yield `finish_s` of many points; the file is opened once."""
+        counts = self["finish_count"]
+        with self._snapshot.opened() as file:
+            stored = file.get(finish.KEY)
+            for at in places:
+                count = int(counts[tuple(at)])
+                if not count:
+                    yield None
+                elif tuple(at) in self._late:
+                    yield self._late_finish_s(tuple(at))
+                else:
+                    yield stored[tuple(at)][:count]
+
+    def _late_finish_s(self, at: At) -> np.ndarray | None:
         segment, i = self._late[at]
         try:
             with opened(segment.path) as file:
-                return file[finish.KEY][i][:count]
+                return file[finish.KEY][i][: self["finish_count"][at]]
         except ArchiveError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -232,8 +242,9 @@ class Sweep:
             raise ArchiveError("keeps no finish times", self.path, 'sweep with keep = ["finish"]')
         counts = self["finish_count"]
         times_s = np.full((*self.shape, int(counts.max())), np.nan)
-        for at in map(tuple, np.argwhere(counts).tolist()):
-            times_s[at][: counts[at]] = self.finish_s(at)
+        places = list(map(tuple, np.argwhere(counts).tolist()))
+        for at, finish_s in zip(places, self.finish_times(places), strict=True):
+            times_s[at][: counts[at]] = finish_s
         return times_s
 
 
