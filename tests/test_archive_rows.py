@@ -150,6 +150,10 @@ def test_show_a_sweep(call, sweep_path):
     found = json.loads(call("show", sweep_path, "--json")[1])
     assert found["counts"] == {"done": 9, "failed": 1, "missing": 1}
     assert found["axes"]["network.ranks"]["network.rails"] == [4, 8]
+    made = found["provenance"]
+    assert made["sessions"][0]["command"] == "mrcjax sweep a.toml"
+    assert (made["spec"], made["device"]) == ("[network]", "device é")
+    assert f"results: {made['results_hash']}" in text
 
 
 def test_show_chosen_rows(call, sweep_path, runs_path):

@@ -67,6 +67,7 @@ def _show_runs(stored: "Archive", asked: Asked) -> None:
 
 
 def _show_sweep(stored: "Sweep", asked: Asked) -> None:
+    from mrcjax.report.rows import provenance_text
     from mrcjax.report.sweep import sweep_json, sweep_text
 
     if asked.run is not None:
@@ -77,11 +78,11 @@ def _show_sweep(stored: "Sweep", asked: Asked) -> None:
         )
     checked = stored.check() if asked.check else None
     if asked.as_json:
-        print_json(sweep_json(stored))
+        print_json(sweep_json(stored) | {"provenance": stored.provenance()})
         return
-    print(sweep_text(stored))
+    print(f"{sweep_text(stored)}\n\n{provenance_text(stored)}")
     if checked is not None:
-        print(f"\nthe results of all {checked:,} points are as they were written")
+        print(f"the results of all {checked:,} points are as they were written")
 
 
 def _show_rows(stored: "Archive | Sweep", asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an archive, one for each run or point: as text, CSV, Parquet or JSON."""
+"""Rows of an archive, one for each run or point, as text, CSV or Parquet; and their provenance."""
 
 import csv
 import io
@@ -126,10 +126,20 @@ def write_parquet(
         metadata = {"long_name": long_name} | ({"units": units} if units else {})
         arrays.append(array)
         fields.append(pyarrow.field(key, array.type, metadata=metadata))
-    about = {"file": str(stored.path), "mrcjax_version": _version(stored)}
+    about: dict[str, Any] = {"file": str(stored.path)}
+    if isinstance(stored, Sweep):
+        about |= stored.provenance()
     schema = pyarrow.schema(fields, metadata={"mrcjax": json.dumps(about)})
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), path)
 
 
-def _version(stored: Archive | Sweep) -> str:
-    return stored.header.mrcjax_version if isinstance(stored, Sweep) else stored.mrcjax_version
+def provenance_text(sweep: Sweep) -> str:
+    """Return where the results of a sweep come from, a few lines."""
+    said = sweep.provenance()
+    lines = [
+        f"made {said['created']} to {said['ended']} by mrcjax {said['mrcjax_version']}, "
+        f"schema {said['schema']}, {said['precision'] or '-'} on {said['device'] or '-'}",
+        *(f"command: {session['command']}" for session in said["sessions"] if session["command"]),
+        f"results: {said['results_hash']}",
+    ]
+    return "\n".join(lines)

@@ -12,7 +12,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.opening import Snapshot, opened
 from mrcjax.archive.sweep import finish
 from mrcjax.archive.sweep.columns import STATUSES, Columns, result_hash
-from mrcjax.archive.sweep.points import At, Axis, Point
+from mrcjax.archive.sweep.points import At, Axis, Places, Point
 from mrcjax.archive.sweep.segment import Segment, read_segment, segments_of
 from mrcjax.archive.sweep.storing import Header, hash_of_results, read_header
 
@@ -184,6 +184,21 @@ class Sweep:
             raise ArchiveError("has other points than were written", self.path)
         return len(places)
 
+    def provenance(self) -> dict[str, Any]:
+        """Return what the results come from, as plain values: versions, device, commands, hash."""
+        header = self.header
+        return {
+            "schema": header.schema,
+            "mrcjax_version": header.mrcjax_version,
+            "created": header.created,
+            "ended": header.sessions[-1].ended,
+            "device": header.device,
+            "precision": header.precision,
+            "results_hash": self.results_hash,
+            "sessions": [vars(session) for session in header.sessions],
+            "spec": header.spec_text,
+        }
+
     @property
     def results_hash(self) -> str:
         """Hash of the labels and results of all points that are done; equal for equal results."""
@@ -261,8 +276,9 @@ def load_sweep(path: str | Path) -> Sweep:
         snapshot = Snapshot(target)
         with snapshot.opened() as file:
             header = read_header(file, target)
+        places = Places(header.axes)
         try:
-            segments = [read_segment(path, header.axes) for path in listed]
+            segments = [read_segment(path, places) for path in listed]
         except ArchiveError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise

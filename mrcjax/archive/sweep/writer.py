@@ -13,7 +13,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.provenance import iso, versions
 from mrcjax.archive.replacing import folder_made, locked, replaced, resolved
 from mrcjax.archive.sweep.columns import row_of
-from mrcjax.archive.sweep.points import At, Axis, Point, placing
+from mrcjax.archive.sweep.points import At, Axis, Places, Point
 from mrcjax.archive.sweep.segment import folder_of, read_segment, segments_of, write_segment
 from mrcjax.archive.sweep.state import ended_now, start
 from mrcjax.archive.sweep.storing import AXES_UP_TO, Header, Session, write_sweep
@@ -105,10 +105,11 @@ class SweepWriter:
         self._target = target
         self._state, self.spec_before = start(target, header, resume)
         self._segments = segments_of(target)
+        places = Places(self._state.header.axes)
         for path in self._segments:
-            self._state.take(read_segment(path, self._state.header.axes))
+            self._state.take(read_segment(path, places))
         self._number = max((int(path.stem) for path in self._segments), default=0)
-        self._places = placing(axes, self._state.header.axes)
+        self._places = places.of(axes)
         self._state.ask(self._places, excluded)
         self.done, self.failed = (self._there(status) for status in ("done", "failed"))
         self._bytes = 0  # of the file and the segments
