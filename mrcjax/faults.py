@@ -50,11 +50,12 @@ class Weakening:
         """Take cables `hit` of links that have `total` cables down to a fraction of their rate.
 
         A cable of a trunk takes its share of the trunk's capacity and losses along, and all of its
-        latency: what is sprayed over the trunk waits for its slowest cable.
+        latency: what is sprayed over the trunk waits for its slowest cable. A link that is hit
+        twice is weakened twice.
         """
         links, cables = hit
         whole = cables == total[links]
-        self.factor[links[whole]] *= left
+        np.multiply.at(self.factor, links[whole], left)
         np.add.at(self.lost_cables, links[~whole], cables[~whole] * (1.0 - left))
         np.add.at(self.add_latency_s, links, latency_s)
         np.multiply.at(self.kept, links, 1.0 - loss * cables / total[links])
@@ -68,15 +69,20 @@ class Weakening:
 class Draws:
     """All scenarios of a spec on a network; what is not random is worked out once."""
 
-    def __init__(self, faults: FaultsSpec, wiring: Wiring):
-        """Find every component that is named; raises SpecError for names that mean nothing."""
+    def __init__(
+        self, faults: FaultsSpec, wiring: Wiring, parts: dict[str, Components] | None = None
+    ):
+        """Find every component that is named; raises SpecError for names that mean nothing.
+
+        parts: `components` of the network, where they are known.
+        """
         self.faults, self.wiring = faults, wiring
         self.fixed = Weakening.none(wiring.network.num_links)
         for number, fault in enumerate(faults.links):
             hit = _named(wiring, fault, number)
             latency_s = float(fault.add_latency)
             self.fixed.weaken(wiring.cables, hit, fault.left, latency_s, fault.loss)
-        known = components(wiring) if faults.random else {}
+        known = (parts or components(wiring)) if faults.random else {}
         self.pools = [_pool(known, fault, number) for number, fault in enumerate(faults.random)]
         self.late_s = np.zeros(wiring.network.ranks)
         for late in faults.late:
@@ -94,8 +100,7 @@ class Draws:
             else:
                 hit = those[rng.random(len(those)) < (fault.rate or 0.0)]
             state = fault.rate_left, float(fault.add_latency), fault.loss
-            for each in hit:
-                weak.weaken(self.wiring.cables, pool.cables(int(each)), *state)
+            weak.weaken(self.wiring.cables, pool.cables_of(hit), *state)
         capacity = weak.capacity(self.wiring)
         latency = self.wiring.latency_s + weak.add_latency_s
         return Scenario(capacity, latency, 1.0 - weak.kept, self._late(number))

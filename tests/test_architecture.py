@@ -15,17 +15,18 @@ ROOT = Path(mrcjax.__file__).parent
 
 # Each may import from those above it; those of one line do not know each other.
 CHAIN = [
-    {"units", "pytree"},
+    {"units", "pytree", "programs"},
     {"hardware"},
     {"spec"},
     {"network"},
     {"collective"},
     {"engine"},
     {"faults"},
-    {"case", "outcome"},
+    {"case", "devices", "outcome"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
     {"step", "tuning"},
+    {"sweeping"},
     {"comparison"},
     {"cli"},
     {"__main__"},

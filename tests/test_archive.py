@@ -296,7 +296,7 @@ def test_xarray_opens_it(tmp_path):
         assert root.time_s.sel(run="b").item() == 0.02
         assert root.time_s.attrs == {"units": "s", "long_name": "completion time"}
         assert root.busbw_bytes_per_s.attrs["units"] == "byte/s"
-        assert root.attrs["schema"] == 1
+        assert root.attrs["schema"] == archive.SCHEMA
     with xarray.open_dataset(path, engine="h5netcdf", group="runs/a") as run:
         assert run.sizes == {"rank": 8, "link": 4000, "tier": 2}
         assert run.finish_s.dims == ("rank",)
@@ -345,7 +345,7 @@ def foreign(tmp_path):
         ("folder", "is a folder, not an archive; name the HDF5 file in it"),
         ("text", "is not an HDF5 file; name an"),
         ("hdf5", "is an HDF5 file, but not one that mrcjax wrote; name an"),
-        ("newer", r"has schema 2, written by mrcjax 99.0; .* up to schema 1; upgrade mrcjax"),
+        ("newer", r"has schema 3, written by mrcjax 99.0; .* up to schema 2; upgrade mrcjax"),
         ("short", "is damaged or cut short .*; restore it from a copy"),
         ("stump", "is damaged or cut short .*; restore it from a copy"),
     ],
@@ -365,6 +365,28 @@ def test_nothing_foreign_or_damaged_is_read_or_overwritten(foreign, kind, compla
         archive.check_writable(path)
     assert files_in(path.parent) == others
     assert before is None or path.read_bytes() == before
+
+
+def as_schema_1(path) -> None:
+    """Turn an archive of runs into what was written before there were sweeps."""
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema"] = 1
+        del file.attrs["kind"]
+
+
+def test_archives_of_schema_1_are_read_and_become_newer_when_added_to(tmp_path):
+    path = tmp_path / "a.h5"
+    write_one(path)
+    as_schema_1(path)
+    loaded = archive.load(path)
+    assert isinstance(loaded, archive.Archive)
+    assert loaded.schema == 1
+    assert loaded.run().to_json() == make_outcome().to_json()
+    write_one(path, "two")
+    assert archive.load(path).schema == archive.SCHEMA
+    assert names_in(path) == ["one", "two"]
+    with h5py.File(path) as file:
+        assert file.attrs["kind"] == "runs"
 
 
 def test_missing_file():

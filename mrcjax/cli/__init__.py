@@ -14,10 +14,12 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff
 
 from mrcjax.cli.bound import bound_command
 from mrcjax.cli.compare import compare_command
+from mrcjax.cli.diff import diff_command
 from mrcjax.cli.plot import plot_command
 from mrcjax.cli.run import run_command
 from mrcjax.cli.show import show_command
 from mrcjax.cli.spec import spec_command
+from mrcjax.cli.sweep import sweep_command
 from mrcjax.cli.tune import tune_command
 from mrcjax.cli.waiting import interrupted, message_of, pipe_closed
 
@@ -55,8 +57,10 @@ def _dispatch(given: list[str]) -> None:
         "run": partial(run_command, command=command),
         "compare": partial(compare_command, command=command),
         "bound": bound_command,
+        "sweep": partial(sweep_command, command=command),
         "tune": partial(tune_command, command=command),
         "show": show_command,
+        "diff": diff_command,
         "plot": partial(plot_command, command=command),
         "spec": spec_command,
     }

@@ -18,6 +18,7 @@ def check_faults(spec: Spec, *, scenarios: bool = False) -> None:
     for where, is_given in (
         ("engine.kind", engine.kind != "chunk"),
         ("engine.aggregate", engine.aggregate),
+        ("engine.devices", engine.devices != 1),
         ("faults.jitter", bool(faults.jitter)),
         ("faults.reroute", faults.reroute != "none"),
         ("faults.scenarios", faults.scenarios > 1 and not scenarios),
