@@ -10,6 +10,7 @@ import mrcjax
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
 from mrcjax.sweeping import make_plan
 from mrcjax.sweeping.batch import _program
+from mrcjax.sweeping.running import archived_axes
 
 BASE = """
 [network]
@@ -147,6 +148,23 @@ def test_the_example_is_a_sweep_that_its_schema_knows():
     text = example("sweep")
     assert len(load_sweep(text)) == 3 * 4 * 8
     jsonschema.Draft202012Validator(json_schema()).validate(tomllib.loads(text))
+
+
+def test_axes_of_the_archive_have_units_where_labels_are_quantities():
+    swept = """
+    [sweep]
+    network.ranks = [8, 16]
+    network.rail_rate = ["400 Gbit/s", "800 Gbit/s"]
+    collective.size = ["1 MB", "2 MB"]
+    network.latency = ["1 us", "2 us"]
+    zip = [["network.ranks", "network.latency"]]
+    """
+    axes = archived_axes(load_sweep(BASE + swept))
+    assert [dict(axis.units) for axis in axes] == [
+        {"network.latency": "s"},
+        {"network.rail_rate": "byte/s"},
+        {"collective.size": "byte"},
+    ]
 
 
 def test_run_refuses_a_sweep():

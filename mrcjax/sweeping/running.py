@@ -8,10 +8,12 @@ from typing import Any
 from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
+from mrcjax.spec.ranges import quantity_of
 from mrcjax.sweeping.batch import Running, finish, launch, prepare
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
 
+_UNITS = {"byte": "byte", "byte/second": "byte/s"}  # as archives write them; others as symbols
 Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
 Report = Callable[[str], None]
 
@@ -64,7 +66,7 @@ def _sweep_into(
     report: Report | None,
     is_stopped: Callable[[], bool] | None,
 ) -> None:
-    axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
+    axes = archived_axes(asked)
     text = sweep_to_toml(asked)
     placed = list(asked.points())
     excluded = [at for at, point in placed if point is None]
@@ -82,6 +84,23 @@ def _sweep_into(
             progress.more(len(points))
             if is_stopped is not None and is_stopped():
                 break
+
+
+def archived_axes(asked: SweepSpec) -> list[Axis]:
+    """The axes of a sweep as its archive has them, with the units of labels that are quantities."""
+    return [
+        Axis(
+            axis.name,
+            {key: list(labels) for key, labels in axis.coords.items()},
+            {
+                key: _UNITS.get(kind.unit, kind.symbol)
+                for key, labels in axis.coords.items()
+                if not isinstance(labels[0], str)
+                and (kind := quantity_of(key, asked.base)) is not None
+            },
+        )
+        for axis in asked.axes
+    ]
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[Part]:
