@@ -118,6 +118,37 @@ def test_readers_of_a_growing_sweep_see_all_that_was_there(tmp_path):
     assert all(int(loads) > 3 for loads in output.split())
 
 
+def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
+    output = run_script(
+        """
+        ready, go_on = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                with sweep_writer(path, axes) as writer:
+                    writer.add([point(0, 0)])
+                    os.write(ready[1], b"x")
+                    os.read(go_on[0], 1)
+            finally:
+                os._exit(0)
+        os.read(ready[0], 1)
+        for resume in (False, True):
+            try:
+                with sweep_writer(path, axes, resume=resume):
+                    print("began")
+            except ArchiveError as error:
+                print("other" if f"process (id {child})" in str(error) else error)
+        assert len(list(archive.load(path).places("done"))) == 1
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with sweep_writer(path, axes, resume=True) as writer:
+            print(writer.done)
+        """,
+        tmp_path,
+    )
+    assert output.splitlines() == ["other", "other", "{'id(0, 0)': (0, 0)}"]
+
+
 FULL = """
     def fill(resume):
         added = 0
