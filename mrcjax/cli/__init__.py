@@ -15,6 +15,7 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff
 from mrcjax.cli.bound import bound_command
 from mrcjax.cli.compare import compare_command
 from mrcjax.cli.plot import plot_command
+from mrcjax.cli.report import report_command
 from mrcjax.cli.run import run_command
 from mrcjax.cli.show import show_command
 from mrcjax.cli.spec import spec_command
@@ -58,6 +59,7 @@ def _dispatch(given: list[str]) -> None:
         "tune": partial(tune_command, command=command),
         "show": show_command,
         "plot": partial(plot_command, command=command),
+        "report": partial(report_command, command=command),
         "spec": spec_command,
     }
     try:

@@ -1,6 +1,5 @@
 """`mrcjax run`: emulate a spec."""
 
-import math
 import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,13 +9,13 @@ from tyro.conf import Suppress, arg
 
 from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
 from mrcjax.cli.asking import load, print_json, target_of, what
+from mrcjax.cli.assuming import assumptions_of
 from mrcjax.cli.drawing import draw_run, figure_stem
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import at_once
 
 if TYPE_CHECKING:
     from mrcjax.archive import Table
-    from mrcjax.network.inventory import Inventory
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec
     from mrcjax.step import TrainingOutcome
@@ -69,7 +68,7 @@ def run_command(
         names = archive.write(target, runs, command=command, tables=tables, started=started)
         if asked.output.figures:
             draw_run(outcome, figure_stem(target, names[0], target.parent), ".png", command)
-    assumptions = [] if materials is None else _assumptions(asked, materials)
+    assumptions = [] if materials is None else assumptions_of(asked, materials)
     if as_json:
         found = outcome.to_json()
         if trained is not None:
@@ -130,27 +129,3 @@ _HARDWARE_ROWS = (
     "hardware", "switches", "modules", "NICs", "total without NICs, kW", "total with NICs, kW",
     "total with NICs, M$",
 )  # fmt: skip
-
-
-def _assumptions(asked: "Spec", materials: "Inventory") -> list[dict[str, str]]:
-    """List what was taken from the catalogue and assumed of training: value, source, mark."""
-    from mrcjax import hardware
-    from mrcjax.training import explain
-
-    network = asked.network
-    links = [getattr(network, key, None) for key in ("link", "rail", "node")]
-    parts: list[hardware.Part] = [hardware.link(name) for name in links if name is not None]
-    parts += [hardware.switch(name) for name in materials.switches_by_part]
-    if materials.nic:
-        parts.append(hardware.nic_for(math.fsum(network.port_rates)))
-    if materials.usd:
-        parts.append(hardware.optics())
-    rows = [
-        (f"{part.name}: {field}", f"{getattr(part, field):.6g}", *source)
-        for part in parts
-        for field, source in part.sources.items()
-    ]
-    if asked.training is not None:
-        rows += explain(asked.training, network.ranks)
-    keys = ("assumption", "value", "source", "mark")
-    return [dict(zip(keys, row, strict=True)) for row in rows]

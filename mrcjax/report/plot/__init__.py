@@ -4,22 +4,44 @@ The only package that imports matplotlib; it keeps no global state, so any threa
 draws into a file has a twin that returns the figure, for a page.
 """
 
-from mrcjax.report.plot.bars import BARS, bars, bars_figure
+from mrcjax.report.plot.bars import BARS, bars, bars_figure, bars_of
+from mrcjax.report.plot.curves import curves, curves_figure, heat_map, heat_map_figure
 from mrcjax.report.plot.runs import (
     finish_times,
     finish_times_figure,
     link_utilisation,
     link_utilisation_figure,
 )
-from mrcjax.report.plot.style import inline
+from mrcjax.report.plot.search import (
+    has_shares,
+    search,
+    search_figure,
+    shares,
+    shares_figure,
+)
+from mrcjax.report.plot.style import Figure, inline
+from mrcjax.report.plot.tail import tail, tail_figure
 
 __all__ = [
     "BARS",
+    "Figure",
     "bars",
     "bars_figure",
+    "bars_of",
+    "curves",
+    "curves_figure",
     "finish_times",
     "finish_times_figure",
+    "has_shares",
+    "heat_map",
+    "heat_map_figure",
     "inline",
     "link_utilisation",
     "link_utilisation_figure",
+    "search",
+    "search_figure",
+    "shares",
+    "shares_figure",
+    "tail",
+    "tail_figure",
 ]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from mrcjax.archive import Column
+from mrcjax.archive import Column, Table
 from mrcjax.report.plot import style
 from mrcjax.report.table import as_columns, format_value
 
@@ -99,6 +99,31 @@ def bars_figure(
     for panel in panels[len(shown) :]:
         panel.remove()
     return figure
+
+
+def bars_of(table: Table) -> tuple[list[dict[str, Any]], list[Column]]:
+    """Return a stored table's rows, named by their texts under "label", and its number columns."""
+    shown = as_columns(table.rows, table.columns)
+    marks = {column.bound_key for column in shown}
+    numbers = [c for c in shown if c.key not in marks and _is_numeric(table, c.key)]
+    texts = [c.key for c in shown if not _is_numeric(table, c.key)]
+    labels = _labels(table.rows, texts)
+    return [{**row, "label": x} for row, x in zip(table.rows, labels, strict=True)], numbers
+
+
+def _is_numeric(table: Table, key: str) -> bool:
+    values = [row[key] for row in table.rows if row.get(key) is not None]
+    return bool(values) and all(type(value) in (int, float) for value in values)
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[str]:
+    """Name each row by its first text, and by further ones until no two rows are named alike."""
+    labels = [""] * len(rows)
+    for key in texts:
+        labels = [f"{label}, {row.get(key)}" for label, row in zip(labels, rows, strict=True)]
+        if len(set(labels)) == len(labels):
+            break
+    return [label.removeprefix(", ") for label in labels]
 
 
 def _columns_in(rows: Sequence[Mapping[str, Any]]) -> list[Column]:

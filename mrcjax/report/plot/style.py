@@ -103,8 +103,21 @@ def inline(drawn: Figure, name: str, label: str) -> str:
     text = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'xlink:href="#([^"]*)"', rf'xlink:href="#{name}-\1"', text)
+    # a hundredth of a point is beyond what a screen shows, and half of the text
+    text = re.sub(r' d="[^"]*"', lambda d: re.sub(r"(\.\d\d)\d+", r"\1", d[0]), text)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")
     text = text.replace("'DejaVu Sans', 'Bitstream Vera Sans'", "'DejaVu Sans'")
+    width = round(drawn.get_figwidth() * 100)  # pixels; texts of all figures are about as large
     spoken = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{spoken}" ', 1)
+    about = f'role="img" aria-label="{spoken}" style="max-width: {width}px"'
+    return text.replace("<svg ", f"<svg {about} ", 1)
+
+
+def colour_bar(drawn: Figure, panel: Axes, heat: Any, formatter: Any, label: str = "") -> None:
+    """Put a scale of a map's colours beside its panel."""
+    bar = drawn.colorbar(heat, ax=panel, format=formatter, pad=0.02)
+    bar.outline.set_visible(False)  # pyright: ignore
+    bar.ax.tick_params(labelsize=8.5, color=MUTED, labelcolor=INK)
+    if label:
+        bar.set_label(plain(label), fontsize=9, color=INK)
