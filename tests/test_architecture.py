@@ -25,7 +25,7 @@ CHAIN = [
     {"case", "outcome"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
-    {"step", "tuning"},
+    {"step", "tuning", "tracing"},
     {"comparison"},
     {"cli"},
     {"__main__"},

@@ -31,13 +31,32 @@ def draw_tables(stored: "Archive", folder: Path, suffix: str, caption: str) -> l
 
 
 def draw_run(run: "Outcome | Run", stem: Path, suffix: str, caption: str) -> list[Path]:
-    """Draw the link utilisation and the finish times of a run."""
+    """Draw the link utilisation and the finish times of a run, and what else it has.
+
+    That is the use of links over time where it was traced, the spread of its scenarios, and how
+    its buffer is cut where it was tuned.
+    """
     from mrcjax.report import plot
 
-    return [
-        plot.link_utilisation(run, stem.with_name(f"{stem.name}-links{suffix}"), caption),
-        plot.finish_times(run, stem.with_name(f"{stem.name}-finish{suffix}"), caption),
+    def target(what: str) -> Path:
+        return stem.with_name(f"{stem.name}-{what}{suffix}")
+
+    drawn = [
+        plot.link_utilisation(run, target("links"), caption),
+        plot.finish_times(run, target("finish"), caption),
     ]
+    if run.link_use is not None:
+        title = "Use of links over time"
+        drawn.append(plot.link_use(run.link_use, target("use"), caption, title=title))
+    if run.scenarios is not None:
+        times_s = {"": run.scenarios.times_s}
+        title = f"Completion time of {len(run.scenarios.times_s):,} scenarios"
+        drawn.append(
+            plot.tail(times_s, target("scenarios"), caption, title=title, noun="scenarios")
+        )
+    if plot.has_shares(run):
+        drawn.append(plot.shares(run, target("shares"), caption))
+    return drawn
 
 
 def figure_stem(file: Path, name: str, folder: Path) -> Path:

@@ -12,6 +12,7 @@ from mrcjax.cli.asking import load, print_json, target_of, what
 from mrcjax.cli.assuming import assumptions_of
 from mrcjax.cli.drawing import draw_run, figure_stem
 from mrcjax.cli.starting import prepare_jax
+from mrcjax.cli.tracing import TraceFile, TraceRanks, check_trace, traced
 from mrcjax.cli.waiting import at_once
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def run_command(
             help_behavior_hint="",
         ),
     ] = None,
+    trace: TraceFile = None,
+    trace_ranks: TraceRanks = None,
     overrides: Overrides = (),
     explain: Annotated[
         bool, arg(help="Also print the hardware, and every assumption with its source.")
@@ -51,6 +54,7 @@ def run_command(
 
     if target is not None:
         archive.check_writable(target)
+    check_trace(trace, trace_ranks)
     prepare_jax()
     from mrcjax.network.inventory import inventory
 
@@ -58,11 +62,15 @@ def run_command(
     started = datetime.now(UTC)
     outcome, trained = at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
     training = None if trained is None else _training_table(asked, trained)
+    others = (
+        {} if trained is None else {k: o for k, o in trained.outcomes.items() if o is not outcome}
+    )
+    if trace is not None:
+        outcome = traced(outcome, trace, trace_ranks, command)
     if target is not None:
         name = f"{outcome.kind}-{outcome.algorithm}-{outcome.ranks}"
         runs, tables = {name: outcome}, {}
         if trained is not None and training is not None:
-            others = {k: o for k, o in trained.outcomes.items() if o is not outcome}
             runs |= {f"{name}-{bucket}": o for bucket, o in others.items()}
             tables[f"{name}-training"] = training
         names = archive.write(target, runs, command=command, tables=tables, started=started)

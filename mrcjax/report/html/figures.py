@@ -86,5 +86,11 @@ def _of_run(drawn: Figures, run: Run, prefix: str) -> None:
         )
     if any(tier.count for tier in run.tiers):
         drawn.add(plot.link_utilisation_figure(run), f"{prefix}Link utilisation by tier")
+    if run.link_use is not None:
+        drawn.add(
+            plot.link_use_figure(run.link_use),
+            f"{prefix}Use of links over time",
+            "Ports of the traced ranks, and the busiest of the other links.",
+        )
     if plot.has_shares(run):
         drawn.add(plot.shares_figure(run), f"{prefix}How the buffer is cut")

@@ -21,6 +21,7 @@ from mrcjax.report.plot.search import (
 )
 from mrcjax.report.plot.style import Figure, inline
 from mrcjax.report.plot.tail import tail, tail_figure
+from mrcjax.report.plot.use import link_use, link_use_figure
 
 __all__ = [
     "BARS",
@@ -36,6 +37,8 @@ __all__ = [
     "heat_map",
     "heat_map_figure",
     "inline",
+    "link_use",
+    "link_use_figure",
     "link_utilisation",
     "link_utilisation_figure",
     "search",

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from mrcjax.archive import Run
+from mrcjax.archive import AnyRun
 from mrcjax.report.plot import style
 from mrcjax.report.table import time_column
 from mrcjax.units import SpecError
@@ -75,13 +75,13 @@ def search_figure(
     return figure
 
 
-def shares(run: Run, path: str | Path, caption: str = "", *, title: str = "") -> Path:
+def shares(run: AnyRun, path: str | Path, caption: str = "", *, title: str = "") -> Path:
     """Draw how a run cuts its buffer: over the ranks, and over the rails; save it."""
-    drawn = shares_figure(run, caption, title=title or f"How the buffer is cut: {run.name}")
+    drawn = shares_figure(run, caption, title=title or "How the buffer is cut")
     return style.save(drawn, path)
 
 
-def has_shares(run: Run) -> bool:
+def has_shares(run: AnyRun) -> bool:
     """Whether a run's spec says how its buffer is cut; not where it can no longer be read."""
     try:
         return bool(_parts_of(run))
@@ -89,7 +89,7 @@ def has_shares(run: Run) -> bool:
         return False
 
 
-def shares_figure(run: Run, caption: str = "", *, title: str = "") -> Figure:
+def shares_figure(run: AnyRun, caption: str = "", *, title: str = "") -> Figure:
     """Draw what `shares` saves."""
     parts = _parts_of(run)
     if not parts:
@@ -109,7 +109,7 @@ def shares_figure(run: Run, caption: str = "", *, title: str = "") -> Figure:
     return figure
 
 
-def _parts_of(run: Run) -> dict[str, np.ndarray]:
+def _parts_of(run: AnyRun) -> dict[str, np.ndarray]:
     """Title -> parts that sum to 1, (1, ranks) over the ranks or (rails, ranks) over the rails."""
     asked = run.spec.collective
     parts: dict[str, np.ndarray] = {}
