@@ -10,7 +10,7 @@ import numpy as np
 from mrcjax.archive import AnyRun
 from mrcjax.case import Case, build
 from mrcjax.collective.schedule import Phase
-from mrcjax.emulation import precision
+from mrcjax.emulation import plain_schedule, precision
 from mrcjax.engine import SendTimes, Times, Watch, emulate, lay_out_sends
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order
 from mrcjax.fluid import Written, fair, write_out
@@ -110,7 +110,10 @@ def record(run: AnyRun, *, ranks: int = RANKS) -> Recording:
 
 
 def _of_chunks(run: AnyRun, case: Case, ranks: np.ndarray, links: np.ndarray) -> Recording:
-    phases = case.schedule.phases
+    # delays by round count the phases that are emulated, which have no names
+    is_plain = case.params.jitter is not None
+    schedule = plain_schedule(case) if is_plain else case.schedule
+    phases = schedule.phases
     for phase in phases:
         at_ports = bound_to_ports(phase, case.network)
         if at_ports and in_arrival_order(case.network, phase, case.config):
@@ -127,8 +130,10 @@ def _of_chunks(run: AnyRun, case: Case, ranks: np.ndarray, links: np.ndarray) ->
         links = links[: max(links.size // 2, 1)]
     watch = Watch(jnp.asarray(ranks), jnp.asarray(links))
     emulation = jax.jit(emulate, static_argnames="config")
-    times = emulation(case.params, case.network, case.schedule, config=case.config, watch=watch)
+    times = emulation(case.params, case.network, schedule, config=case.config, watch=watch)
     sends, uses = _seen(times, phases, ranks, links, run)
+    if is_plain:
+        sends = replace(sends, owner=np.full_like(sends.owner, -1))
     names = tuple(phase.name for phase in phases)
     return Recording(run, ranks, links, names, sends, uses, is_serial=True)
 

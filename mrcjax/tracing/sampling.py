@@ -36,8 +36,7 @@ def sampled_links(
     for tier in network.tiers:
         at = np.arange(tier.first, tier.first + tier.count)
         used = at[link_bytes[at] > 0]
-        if tier.sharing == "port" and tier.count and tier.count % network.ranks == 0:
-            # ports are laid out [port, rank]
+        if _is_of_ranks(tier.first, tier.count, ranks, network.ranks, run):
             place = {int(rank): number for number, rank in enumerate(ranks)}
             mine = used[np.isin((used - tier.first) % network.ranks, ranks)]
             key = [place[int(link - tier.first) % network.ranks] for link in mine]
@@ -47,6 +46,13 @@ def sampled_links(
             even = used[np.linspace(0, used.size - 1, min(LINKS, used.size)).round().astype(int)]
             found.append(np.asarray(list(dict.fromkeys([*busiest, *even]))[:LINKS]))
     return np.concatenate(found or [np.zeros(0)]).astype(np.int32)
+
+
+def _is_of_ranks(first: int, count: int, ranks: np.ndarray, num: int, run: AnyRun) -> bool:
+    """Whether a tier's links are laid out [port, rank], as their names tell."""
+    if count == 0 or count % num:
+        return False
+    return all(rank_of_link(run.link_name(first + int(rank))) == rank for rank in ranks)
 
 
 def rank_of_link(name: str) -> int | None:

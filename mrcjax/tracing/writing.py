@@ -55,6 +55,9 @@ def write_trace(path: Path, recording: Recording, *, command: str, events: int =
         "engine": run.engine,
         "time_us": run.time_s * 1e6,
         "sampled_ranks": np.sort(fitting.ranks).tolist(),
+        "links": "busy with one chunk after another"
+        if fitting.is_serial
+        else "share of the capacity in use, by the mean rate of every send over its time",
         "left_out": list(left_out),
         "spec": getattr(run, "spec_text", None) or _text_of(run),
     }
