@@ -1,12 +1,13 @@
 """What runs take for granted: values of the catalogue and of training, with their sources."""
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mrcjax.archive import Run
+    from mrcjax.archive import Run, Sweep
     from mrcjax.network.inventory import Inventory
-    from mrcjax.spec import Spec
+    from mrcjax.spec import Spec, SpecError
 
 
 def assumptions_of(asked: "Spec", materials: "Inventory") -> list[dict[str, str]]:
@@ -39,24 +40,64 @@ def assumptions_of_runs(runs: "list[Run]") -> list[dict[str, str]]:
     A run whose spec can no longer be built, such as one of a graph whose file is gone, has a row
     that says so.
     """
+    from mrcjax.spec import load_spec
+    from mrcjax.units import SpecError
+
+    by_text: dict[str, list[str]] = {}
+    for run in runs:
+        by_text.setdefault(run.spec_text, []).append(run.name)
+    known: list[tuple[Spec | SpecError, list[str]]] = []
+    for text, names in by_text.items():
+        try:
+            known.append((load_spec(text), names))
+        except SpecError as error:
+            known.append((error, names))
+    return _listed(known)
+
+
+def assumptions_of_sweep(sweep: "Sweep") -> list[dict[str, str]]:
+    """List the same for the points of a sweep, for each unlike network or training once."""
+    from mrcjax.spec import load_sweep
+    from mrcjax.units import SpecError
+
+    try:
+        asked = load_sweep(sweep.header.spec_text)
+    except SpecError as error:
+        return _listed([(error, [])])
+    unlike: dict[str, tuple[Spec | SpecError, list[str]]] = {}
+    for _, point in itertools.islice(asked.points(), _MOST_POINTS):
+        if point is None or point.spec is None:
+            continue
+        key = repr((point.spec.network, point.spec.training))
+        if key in unlike or len(unlike) < _MOST_UNLIKE:
+            name = ", ".join(map(str, point.labels.values()))
+            unlike.setdefault(key, (point.spec, []))[1].append(name)
+    return _listed(list(unlike.values()))
+
+
+_MOST_POINTS = 10_000
+_MOST_UNLIKE = 24  # networks of a sweep; more of one family are made of the same parts
+
+
+def _listed(known: "list[tuple[Spec | SpecError, list[str]]]") -> list[dict[str, str]]:
+    """Every assumption once, with the names of what it holds for."""
     from mrcjax.network.inventory import inventory
     from mrcjax.units import SpecError
 
     found: dict[tuple[str, ...], list[str]] = {}
-    known: dict[str, list[dict[str, str]]] = {}
-    for run in runs:
-        if run.spec_text not in known:
-            try:
-                known[run.spec_text] = assumptions_of(run.spec, inventory(run.spec.network))
-            except SpecError as error:
-                known[run.spec_text] = [
-                    {"assumption": "unknown", "value": "", "source": str(error), "mark": ""}
-                ]
-        for row in known[run.spec_text]:
-            found.setdefault(tuple(row.values()), []).append(run.name)
+    for spec, names in known:
+        try:
+            if isinstance(spec, SpecError):
+                raise spec
+            rows = [tuple(row.values()) for row in assumptions_of(spec, inventory(spec.network))]
+        except SpecError as error:
+            rows = [("unknown", "", str(error), "")]
+        for row in rows:
+            found.setdefault(row, []).extend(names)
+    of = len({name for _, names in known for name in names})
     keys = ("assumption", "value", "source", "mark")
     return [
-        dict(zip(keys, row, strict=True)) | {"runs": _named(names, len(runs))}
+        dict(zip(keys, row, strict=True)) | {"runs": _named(names, of)}
         for row, names in found.items()
     ]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mrcjax.archive import Archive, Run
+    from mrcjax.archive import Archive, Run, Sweep
     from mrcjax.outcome import Outcome
 
 
@@ -56,6 +56,21 @@ def draw_run(run: "Outcome | Run", stem: Path, suffix: str, caption: str) -> lis
         )
     if plot.has_shares(run):
         drawn.append(plot.shares(run, target("shares"), caption))
+    return drawn
+
+
+def draw_sweep(sweep: "Sweep", folder: Path, suffix: str, caption: str) -> list[Path]:
+    """Draw all figures of a sweep."""
+    from mrcjax.archive import ArchiveError
+    from mrcjax.report import plot
+
+    figures = plot.sweep_figures(sweep, caption, titled=True)
+    if not figures:
+        raise ArchiveError("has no axis of several numbers that are done to draw", sweep.path)
+    drawn = []
+    for each in figures:
+        stem = figure_stem(sweep.path, each.key, folder)
+        drawn.append(plot.save(each.figure, stem.with_name(stem.name + suffix)))
     return drawn
 
 

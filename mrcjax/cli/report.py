@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import Suppress, arg
 
 from mrcjax.cli.arguments import ArchiveFile
-from mrcjax.cli.assuming import assumptions_of_runs
+from mrcjax.cli.assuming import assumptions_of_runs, assumptions_of_sweep
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import at_once
 
@@ -45,7 +45,10 @@ def report_command(
     def written() -> None:
         from mrcjax.report.html import page, write_page
 
-        assumptions = assumptions_of_runs(list(stored.runs.values()))
+        if isinstance(stored, archive.Sweep):
+            assumptions = assumptions_of_sweep(stored)
+        else:
+            assumptions = assumptions_of_runs(list(stored.runs.values()))
         write_page(target, page(stored, assumptions=assumptions, command=command))
 
     at_once(written, f"writing {target}")

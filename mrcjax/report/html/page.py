@@ -10,15 +10,16 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from mrcjax import __version__
-from mrcjax.archive import Archive
+from mrcjax.archive import Archive, Sweep
 from mrcjax.report.html.blocks import Section
 from mrcjax.report.html.runs import sections_of_runs
+from mrcjax.report.html.sweeps import sections_of_sweep
 
 Assumptions = Sequence[Mapping[str, Any]]  # see `page`
 
 
-def page(stored: Archive, *, assumptions: Assumptions = (), command: str = "") -> str:
-    """Return a page about an archive.
+def page(stored: Archive | Sweep, *, assumptions: Assumptions = (), command: str = "") -> str:
+    """Return a page about an archive of runs or of a sweep.
 
     Args:
         stored: the archive.
@@ -26,12 +27,16 @@ def page(stored: Archive, *, assumptions: Assumptions = (), command: str = "") -
             take for granted.
         command: what makes the page; printed at its foot.
     """
-    count = len(stored.runs)
-    subtitle = (
-        f"{stored.path}: {count:,} run{'' if count == 1 else 's'}, made {stored.created} by mrcjax "
-        f"{stored.mrcjax_version}"
-    )
-    title, sections = sections_of_runs(stored, assumptions)
+    if isinstance(stored, Sweep):
+        count, noun = stored.status.size, "point"
+        created, version = stored.header.created, stored.header.mrcjax_version
+        title, sections = sections_of_sweep(stored, assumptions)
+    else:
+        count, noun = len(stored.runs), "run"
+        created, version = stored.created, stored.mrcjax_version
+        title, sections = sections_of_runs(stored, assumptions)
+    plural = "" if count == 1 else "s"
+    subtitle = f"{stored.path}: {count:,} {noun}{plural}, made {created} by mrcjax {version}"
     return _rendered(title, subtitle, sections, command)
 
 

@@ -19,13 +19,15 @@ from mrcjax.report.plot.search import (
     shares,
     shares_figure,
 )
-from mrcjax.report.plot.style import Figure, inline
+from mrcjax.report.plot.style import Figure, inline, save
+from mrcjax.report.plot.sweep import SweepFigure, sweep_figures
 from mrcjax.report.plot.tail import tail, tail_figure
 from mrcjax.report.plot.use import link_use, link_use_figure
 
 __all__ = [
     "BARS",
     "Figure",
+    "SweepFigure",
     "bars",
     "bars_figure",
     "bars_of",
@@ -41,10 +43,12 @@ __all__ = [
     "link_use_figure",
     "link_utilisation",
     "link_utilisation_figure",
+    "save",
     "search",
     "search_figure",
     "shares",
     "shares_figure",
+    "sweep_figures",
     "tail",
     "tail_figure",
 ]

@@ -1,0 +1,112 @@
+"""Turn a sweep into a summary and a table for a terminal, and into plain values for JSON."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mrcjax.archive import Axis, Column, Sweep
+from mrcjax.report.table import text_table, time_column
+from mrcjax.units import format_bytes, format_rate, format_seconds
+
+ROWS = 40  # of the table; more are left to `mrcjax show`
+_FORMATS = (("_bytes_per_s", format_rate), ("_bytes", format_bytes), ("_s", format_seconds))
+_SHOWN = ("time_s", "lower_bound_s", "bound_ratio", "binding_name")
+_OF_TRAINING = ("utilisation", "tokens_per_s")
+
+
+def counts(sweep: Sweep) -> dict[str, int]:
+    """Number of points by status, those left out not counted."""
+    found = Counter(sweep.status.astype(str).ravel().tolist())
+    return {status: found.get(status, 0) for status in ("done", "failed", "missing")}
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """Return what a sweep has come to: how many points, the first of them, why others failed."""
+    of = counts(sweep)
+    axes = " x ".join(f"{axis.name} ({len(axis)})" for axis in sweep.axes)
+    said = ", ".join(f"{number:,} {status}" for status, number in of.items() if number)
+    blocks = [f"{sweep.path}: {axes}; {said}"]
+    places = list(sweep.places("done"))
+    columns = [*_SHOWN, *(key for key in _OF_TRAINING if key in sweep)]
+    rows = [
+        sweep.labels(at) | {key: _shown(key, sweep[key][at]) for key in columns}
+        for at in places[:ROWS]
+    ]
+    if rows:
+        blocks.append(text_table([{k: _shown(k, v) for k, v in row.items()} for row in rows]))
+    if len(places) > ROWS:
+        blocks.append(f"and {len(places) - ROWS:,} more: `mrcjax show {sweep.path}`")
+    reasons = Counter(str(sweep.reason[at]) for at in sweep.places("failed"))
+    blocks += [f"failed ({number:,}): {reason}" for reason, number in reasons.most_common(8)]
+    return "\n\n".join(blocks)
+
+
+def _shown(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    for ending, write in _FORMATS:
+        if key.endswith(ending):
+            return write(float(value))
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    return f"{float(value):.6g}"
+
+
+def sweep_json(sweep: Sweep) -> dict[str, Any]:
+    """Return the object of `mrcjax sweep --json`: axes, and one row for every point done."""
+    keys = ("time_s", "lower_bound_s", "bound_ratio", "bound_kind", "busbw_bytes_per_s")
+    return {
+        "file": str(sweep.path),
+        "axes": {axis.name: {k: list(v) for k, v in axis.coords.items()} for axis in sweep.axes},
+        "counts": counts(sweep),
+        "points": [
+            sweep.labels(at) | {key: sweep[key][at] for key in keys} for at in sweep.places("done")
+        ],
+        "failed": [
+            sweep.labels(at) | {"reason": str(sweep.reason[at])} for at in sweep.places("failed")
+        ],
+    }
+
+
+# how the labels of a swept key are written, by the last word of the key
+_SIZES = ("size", "element_bytes", "buffer")
+_RATES = ("rate", "goodput_rate", "bandwidth")
+_TIMES = ("latency", "by", "mean", "sigma", "quantum")
+_LARGE = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+
+
+def label_text(axis: Axis, place: int, *, brief: bool = False) -> str:
+    """Write a label of an axis in its unit, with the last word of its key unless it is brief."""
+    label, word = axis.coords[axis.name][place], axis.name.rpartition(".")[2]
+    if isinstance(label, str):
+        return label
+    if isinstance(label, bool):
+        text = "yes" if label else "no"
+    elif _is_of(word, _SIZES):
+        return format_bytes(label)
+    elif _is_of(word, _RATES) and label > 1e3:
+        return format_rate(label)
+    elif _is_of(word, _TIMES):
+        text = format_seconds(label)
+    else:
+        text = f"{label:,.0f}" if float(label).is_integer() else f"{label:.6g}"
+    return text if brief else f"{word} {text}"
+
+
+def axis_column(axis: Axis) -> Column:
+    """Return how the numbers of an axis are headed and scaled."""
+    word = axis.name.rpartition(".")[2]
+    labels = [float(x) for x in axis.coords[axis.name] if not isinstance(x, str)]
+    if _is_of(word, _SIZES):
+        unit, scale = next(((u, s) for u, s in _LARGE if max(labels) >= s), _LARGE[-1])
+        return Column(axis.name, word, unit, scale)
+    if _is_of(word, _RATES) and max(labels) > 1e3:
+        return Column(axis.name, word, "GB/s", 1e9)
+    if _is_of(word, _TIMES):
+        return time_column(axis.name, word, labels)
+    return Column(axis.name, word.replace("_", " "))
+
+
+def _is_of(word: str, words: tuple[str, ...]) -> bool:
+    return any(word == known or word.endswith(f"_{known}") for known in words)
