@@ -138,7 +138,7 @@ def _client(distributed: Any, scheduler: str, jobs: int | None) -> Iterator[Any]
 
         with (
             # else a worker that dies a second time within this is not replaced
-            dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
+            dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),  # pyright: ignore[reportPrivateImportUsage]
             distributed.LocalCluster(
                 n_workers=jobs,
                 threads_per_worker=1,
