@@ -56,10 +56,9 @@ def measure(ranks: int, points: int, alone: int, folder: Path, jobs: tuple[int, 
         for number in (1, *jobs):
             file = folder / f"{ranks}-{turn}-{number}.h5"
             more = {} if number == 1 else {"jobs": number}
-            seconds, _ = timed(lambda: mrcjax.sweep(asked(turn * points, points), file, **more))
-            note(
-                f"in a sweep of {points:,}" + (f", {number} jobs" if more else ""), seconds, points
-            )
+            sweep = asked(turn * points, points)
+            seconds, _ = timed(partial(mrcjax.sweep, sweep, file, **more))
+            note(f"in a sweep of {points:,}{f', {number} jobs' if more else ''}", seconds, points)
     found = {name: median(values) for name, values in rows.items()}
     return found | {"programs compiled for the sweeps": len(programs._made) - before}
 
