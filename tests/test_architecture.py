@@ -15,7 +15,7 @@ ROOT = Path(mrcjax.__file__).parent
 
 # Each may import from those above it; those of one line do not know each other.
 CHAIN = [
-    {"units", "pytree"},
+    {"units", "pytree", "programs"},
     {"hardware"},
     {"spec"},
     {"network"},

@@ -367,6 +367,28 @@ def test_nothing_foreign_or_damaged_is_read_or_overwritten(foreign, kind, compla
     assert before is None or path.read_bytes() == before
 
 
+def as_schema_1(path) -> None:
+    """Turn an archive of runs into what was written before there were sweeps."""
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema"] = 1
+        del file.attrs["kind"]
+
+
+def test_archives_of_schema_1_are_read_and_become_newer_when_added_to(tmp_path):
+    path = tmp_path / "a.h5"
+    write_one(path)
+    as_schema_1(path)
+    loaded = archive.load(path)
+    assert isinstance(loaded, archive.Archive)
+    assert loaded.schema == 1
+    assert loaded.run().to_json() == make_outcome().to_json()
+    write_one(path, "two")
+    assert archive.load(path).schema == archive.SCHEMA
+    assert names_in(path) == ["one", "two"]
+    with h5py.File(path) as file:
+        assert file.attrs["kind"] == "runs"
+
+
 def test_missing_file():
     with pytest.raises(ArchiveError, match="nowhere.h5 does not exist; `mrcjax run SPEC --out"):
         archive.load("nowhere.h5")

@@ -15,7 +15,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import group_name
 from mrcjax.archive.opening import opened
 from mrcjax.outcome import Binding, FlowTimes, LinkUse, Outcome, Scenarios, Tier
-from mrcjax.spec import Spec, load_spec
+from mrcjax.spec import Spec, SpecError, load_spec
 
 T = TypeVar("T")
 
@@ -124,8 +124,15 @@ class Run:
 
     @functools.cached_property
     def spec(self) -> Spec:
-        """The spec, parsed."""
-        return load_spec(self.spec_text)
+        """The spec, parsed; ArchiveError where this version cannot read it."""
+        try:
+            return load_spec(self.spec_text)
+        except SpecError as error:
+            raise ArchiveError(
+                f"holds a spec that cannot be read ({error})",
+                self.path,
+                "it is damaged, or from another version of mrcjax",
+            ) from error
 
     @property
     def binding(self) -> Binding:

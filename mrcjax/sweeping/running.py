@@ -1,16 +1,21 @@
 """`sweep`: emulate every point of a sweep that is not done yet, and keep each batch at once."""
 
+import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
-from mrcjax.sweeping.batch import Running, finish, launch, prepare
+from mrcjax.sweeping.batch import Prepared, Running, finish, launch, prepare
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
+
+AHEAD = 2  # batches that are built and compiled while one runs
 
 Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
 Report = Callable[[str], None]
@@ -64,7 +69,7 @@ def _sweep_into(
     report: Report | None,
     is_stopped: Callable[[], bool] | None,
 ) -> None:
-    axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
+    axes = [Axis(axis.name, axis.coords, axis.units) for axis in asked.axes]
     text = sweep_to_toml(asked)
     placed = list(asked.points())
     excluded = [at for at, point in placed if point is None]
@@ -96,17 +101,32 @@ def _kept(point: Any, id_: str, result: Result) -> Point:
 
 
 def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part, list[Result]]]:
-    """Results of every batch, in this process: the next is built and begun while one runs."""
-    before: tuple[Part, Running] | None = None
-    for part in parts:
-        group, points, _ = part
-        specs: list[Spec] = [point.spec for point in points]
-        prepared = prepare(specs, group.room, keep)
-        if before is not None:
-            yield before[0], finish(before[1])
-        before = part, launch(prepared)
-    if before is not None:
-        yield before[0], finish(before[1])
+    """Results of every batch, in this process: one runs while the next are built and compiled."""
+    running: tuple[Part, Running] | None = None
+    with ThreadPoolExecutor(AHEAD, "batch") as pool:
+        ready: deque[tuple[Part, Future[Prepared]]] = deque()
+        coming = iter(parts)
+
+        def order_more() -> None:
+            for part in itertools.islice(coming, AHEAD - len(ready)):
+                group, points, _ = part
+                specs: list[Spec] = [point.spec for point in points]
+                ready.append((part, pool.submit(prepare, specs, group.room, keep)))
+
+        try:
+            order_more()
+            while ready:
+                part, prepared = ready.popleft()
+                order_more()
+                following = part, launch(prepared.result())
+                if running is not None:
+                    yield running[0], finish(running[1])
+                running = following
+            if running is not None:
+                yield running[0], finish(running[1])
+        finally:
+            for _, prepared in ready:
+                prepared.cancel()
 
 
 class Progress:

@@ -33,7 +33,8 @@ _KNOWN = {scalar.key: (scalar.units, scalar.long_name) for scalar in SCALARS} | 
     "wall_s": ("s", "time that computing the point took"),
 }
 _UNITS = (("_bytes_per_s", "byte/s"), ("_bytes", "byte"), ("_s", "s"), ("_w", "W"), ("_usd", "USD"))
-_NOT_RESULTS = {"wall_s"}  # differ from one computation of the same to the next
+# may differ from one computation of the same to the next, or stand for the results themselves
+NOT_RESULTS = ("wall_s", "id", "result_hash")
 
 
 class Columns:
@@ -129,7 +130,7 @@ def result_hash(row: Mapping[str, Any], finish_s: np.ndarray | None) -> str:
     The time that computing took is left out: equal results have equal hashes.
     """
     digest = hashlib.sha256()
-    for key in sorted(row.keys() - _NOT_RESULTS - {"result_hash"}):
+    for key in sorted(row.keys() - set(NOT_RESULTS)):
         value = row[key]
         if value is None or value == "" or value == 0 or value != value:
             continue

@@ -14,7 +14,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.opening import opened
 from mrcjax.archive.provenance import iso
 from mrcjax.archive.sweep.columns import ALWAYS, Columns, missing_of
-from mrcjax.archive.sweep.points import At, Axis, merged, placing
+from mrcjax.archive.sweep.points import At, Axis, Places, merged
 from mrcjax.archive.sweep.segment import Segment, folder_of, segments_of
 from mrcjax.archive.sweep.storing import Header, read_header
 
@@ -126,7 +126,7 @@ def _names(axes: Sequence[Axis]) -> str:
 def _widened(state: State, header: Header, target: Path) -> State:
     """Place what a file has on axes that may have more labels."""
     wide = _empty(header)
-    places = placing(state.header.axes, header.axes)
+    places = Places(header.axes).of(state.header.axes)
     block = np.ix_(*places)
     for key in state.columns.keys:
         old = state.columns[key]

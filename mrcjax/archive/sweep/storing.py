@@ -108,7 +108,7 @@ def _write_axis(file: Any, axis: Axis) -> Any:
         else:
             is_flag = isinstance(labels[0], bool)
             numbers = np.array(labels, dtype=np.int8 if is_flag else None)
-            dataset = store(file, key, numbers, "", key, *scales)
+            dataset = store(file, key, numbers, axis.units.get(key, ""), key, *scales)
             if is_flag:
                 dataset.attrs["dtype"] = "bool"  # has xarray read them as such
         if scale is None:
@@ -129,11 +129,11 @@ def _copy_finish_times(kept: Mapping[At, tuple[Path, tuple[int, ...]]], target: 
 def hash_of_results(axes: Sequence[Axis], columns: Columns) -> str:
     """Return one hash for the labels and results of all finished points, in whatever order."""
     steps = [axis.steps() for axis in axes]
-    done = np.argwhere(columns["status"] == "done") if columns.shape else []
+    done = np.argwhere(columns["status"] == "done")
     lines = sorted(
         json.dumps([step[i] for step, i in zip(steps, at, strict=True)])
         + str(columns["result_hash"][tuple(at)])
-        for at in done
+        for at in done.tolist()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
