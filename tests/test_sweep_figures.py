@@ -2,61 +2,20 @@
 
 import numpy as np
 import pytest
-from pages import EVIL, read_page
+from pages import AXES, EVIL, read_page, write_sweep
 from sweeps import point
 
-from mrcjax.archive import Axis, Point, load, sweep_writer
+from mrcjax.archive import Axis, load, sweep_writer
 from mrcjax.cli import main
 from mrcjax.report import plot
 from mrcjax.report.html import page
 from mrcjax.report.sweep import axis_column, label_text
 
-RANKS, SIZES, SEEDS = [64, 256, 1024], [1e6, 1e9], [0, 1, 2, 3]
-AXES = (
-    Axis("case", {"case": ["fat tree", EVIL]}),
-    Axis("network.ranks", {"network.ranks": RANKS}),
-    Axis("collective.size", {"collective.size": SIZES}, {"collective.size": "byte"}),
-    Axis("faults.random.0.seed", {"faults.random.0.seed": SEEDS}),
-)
-
-
-def values_at(case: int, ranks: int, size: int, seed: int) -> dict:
-    bound_s = SIZES[size] * 1e-11 * RANKS[ranks]
-    time_s = bound_s * (1.5 + case + 0.1 * seed)
-    return {
-        "time_s": time_s,
-        "lower_bound_s": bound_s,
-        "bound_ratio": time_s / bound_s,
-        "busbw_bytes_per_s": SIZES[size] / time_s,
-        "warnings": EVIL if case else "",
-        "finish_median_s": 0.5 * time_s,
-        "finish_p95_s": 0.9 * time_s,
-        "finish_p99_s": 0.99 * time_s,
-        "finish_max_s": time_s,
-    }
-
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
     path = tmp_path_factory.mktemp("sweep") / "many.h5"
-    with sweep_writer(
-        path,
-        AXES,
-        excluded={(0, 2, 1, 3)},
-        spec_text="[sweep]\nnetwork.ranks = [64]",
-        command=f"mrcjax sweep {EVIL}",
-    ) as writer:
-        points = []
-        for at in np.ndindex(2, 3, 2, 4):
-            if at == (0, 2, 1, 3):
-                continue
-            if at == (1, 2, 1, 0):
-                points.append(Point(at, "x", "failed", f"out of {EVIL}"))
-                continue
-            made = point(*at, ranks=None)
-            points.append(Point(at, made.id, values={**made.values, **values_at(*at)}))
-        writer.add(points)
-    return load(path)
+    return write_sweep(path)
 
 
 @pytest.fixture(scope="module")
