@@ -128,6 +128,17 @@ def times_of(case: Case) -> Times:
     return _compile(inputs, case.config, False, emulate)(*inputs)
 
 
+def scenarios_of(case: Case) -> Scenarios | None:
+    """Completion times of all scenarios of a built case, as `run` gives them; None where it is one.
+
+    Infinite where a link that is down is needed.
+    """
+    if case.spec.faults.scenarios == 1:
+        return None
+    times_s, is_cut_off = scenario_times(case, plain_schedule(case))
+    return Scenarios(np.where(is_cut_off, np.inf, times_s))
+
+
 def plain_schedule(case: Case) -> Schedule:
     """The schedule without what makes no difference to its times, so that more runs share code.
 

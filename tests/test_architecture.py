@@ -23,6 +23,7 @@ CHAIN = [
     {"engine"},
     {"faults"},
     {"case", "devices", "outcome"},
+    {"batched"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
     {"step", "tuning", "tracing"},

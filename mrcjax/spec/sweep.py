@@ -286,8 +286,8 @@ def _zipped(
 
 def _refuse_twice(coords: dict[str, tuple[float | str, ...]]) -> None:
     steps = list(zip(*coords.values(), strict=True))
-    twice = next((step for i, step in enumerate(steps) if step in steps[:i]), None)
-    if twice is not None:
+    if len(set(steps)) < len(steps):
+        twice = next(step for i, step in enumerate(steps) if step in steps[:i])
         raise SpecError(
             "has a value twice",
             where=f"sweep.{' and '.join(coords)}",

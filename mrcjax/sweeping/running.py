@@ -12,12 +12,12 @@ from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
 from mrcjax.sweeping.batch import Prepared, Running, finish, launch, prepare
+from mrcjax.sweeping.handing import Part, Workers, handed_out
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
 
 AHEAD = 2  # batches that are built and compiled while one runs
 
-Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
 Report = Callable[[str], None]
 
 
@@ -27,9 +27,12 @@ def sweep(
     *,
     set: Sequence[str] = (),
     resume: bool = False,
+    jobs: int | None = None,
+    scheduler: str | None = None,
     command: str = "",
     report: Report | None = None,
     is_stopped: Callable[[], bool] | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> Sweep:
     """Emulate all points of a sweep; what `mrcjax sweep` does.
 
@@ -41,12 +44,19 @@ def sweep(
         out: the archive, HDF5; without it output.file of the spec.
         set: overrides as of the command line; one with several values is swept over.
         resume: do only what the archive lacks; the sweep may have grown since.
+        jobs: processes that share the batches; a script that asks for several has what it does
+            under `if __name__ == "__main__":`.
+        scheduler: address of a Dask scheduler whose workers share them, or "local" for a cluster
+            of this machine, of `jobs` workers or one for each core; needs the extra `cluster`.
         command: the command line, for the archive.
         report: told in words how far it is.
-        is_stopped: asked between batches whether to end early, with what is done.
+        is_stopped: asked whether to end early, with what is done: between batches, or at any time
+            where others do them.
+        begin: a function of a module, called in each of the others first.
 
     Raises:
-        SpecError: the sweep cannot be read, or not one of its points can be run.
+        SpecError: the sweep cannot be read, not one of its points can be run, or there is no such
+            scheduler.
         ArchiveError: the archive cannot be written, or holds something else.
     """
     asked = spec if isinstance(spec, SweepSpec) else load_sweep_spec(spec, set)
@@ -57,7 +67,8 @@ def sweep(
             where="output.file",
             remedy="name an archive with --out FILE.h5",
         )
-    _sweep_into(target, asked, resume, command, report, is_stopped)
+    workers = Workers(jobs, scheduler, begin)
+    _sweep_into(target, asked, resume, workers, command, report, is_stopped)
     return load_sweep(target)
 
 
@@ -65,6 +76,7 @@ def _sweep_into(
     target: str | Path,
     asked: SweepSpec,
     resume: bool,
+    workers: Workers,
     command: str,
     report: Report | None,
     is_stopped: Callable[[], bool] | None,
@@ -76,12 +88,17 @@ def _sweep_into(
     with sweep_writer(
         target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
     ) as writer:
-        plan = make_plan(placed, writer.done)
+        plan = make_plan(placed, writer.has, workers.sharing)
         writer.add(
             Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
         )
         progress = Progress(plan.points, report)
-        for part, results in in_turn(_parts(plan.groups), asked.keep):
+        parts = _parts(plan.groups, workers.number)
+        if workers.are_others:
+            every = handed_out(parts, asked.keep, workers, is_stopped)
+        else:
+            every = in_turn(parts, asked.keep)
+        for part, results in every:
             _, points, ids = part
             writer.add(map(_kept, points, ids, results))
             progress.more(len(points))
@@ -89,9 +106,9 @@ def _sweep_into(
                 break
 
 
-def _parts(groups: Iterable[Group]) -> Iterator[Part]:
+def _parts(groups: Iterable[Group], workers: int) -> Iterator[Part]:
     for group in groups:
-        for points, ids in group.parts():
+        for points, ids in group.parts(workers):
             yield group, points, ids
 
 
