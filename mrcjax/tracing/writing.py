@@ -100,9 +100,11 @@ def _fitted(recording: Recording, events: int) -> tuple[Recording, tuple[str, ..
         int(k): int(n) * per_use
         for k, n in zip(*np.unique(uses.link, return_counts=True), strict=True)
     }
-    ranks = _first_fitting(recording.ranks, of_rank, events // 2)
+    ranks = _first_fitting(
+        recording.ranks, of_rank, events - min(sum(of_link.values()), events // 2)
+    )
     room = events - sum(of_rank.get(int(rank), 0) for rank in ranks)
-    links = _first_fitting(recording.links, of_link, max(room, events // 2))
+    links = _first_fitting(recording.links, of_link, room)
     fitting = without(recording, ranks, links)
     if ranks.size < total:
         said.append(f"{total - ranks.size:,} of {total:,} ranks are left out")
