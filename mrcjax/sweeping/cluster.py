@@ -134,7 +134,7 @@ def _client(distributed: Any, scheduler: str, jobs: int | None) -> Iterator[Any]
     # that a worker died and is replaced is what Dask is there for
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler == LOCAL:
-        import dask
+        import dask.config
 
         with (
             # else a worker that dies a second time within this is not replaced
