@@ -97,7 +97,7 @@ def _with_scenarios(case: Case, outcome: Outcome, schedule: Schedule) -> Outcome
 def inputs_of(case: Case, written: Written | None = None) -> tuple:
     """Arguments of `emulate`, or of `fair` where the sends are written out."""
     if written is None:
-        return case.params, case.network, _plain(case)
+        return case.params, case.network, plain_schedule(case)
     params = case.params
     dtype = params.capacity_bytes_per_s.dtype
     quantum = jnp.asarray(float(case.spec.engine.quantum), dtype)
@@ -128,7 +128,18 @@ def times_of(case: Case) -> Times:
     return _compile(inputs, case.config, False, emulate)(*inputs)
 
 
-def _plain(case: Case) -> Schedule:
+def scenarios_of(case: Case) -> Scenarios | None:
+    """Completion times of all scenarios of a built case, as `run` gives them; None where it is one.
+
+    Infinite where a link that is down is needed.
+    """
+    if case.spec.faults.scenarios == 1:
+        return None
+    times_s, is_cut_off = scenario_times(case, plain_schedule(case))
+    return Scenarios(np.where(is_cut_off, np.inf, times_s))
+
+
+def plain_schedule(case: Case) -> Schedule:
     """The schedule without what makes no difference to its times, so that more runs share code.
 
     With equal chunks it does not matter whose chunk is sent, and without a reducer's rate not

@@ -68,6 +68,10 @@ def test_keys_zipped_walk_together():
     spec = load_sweep(BASE + text + 'zip = [["network.ranks", "network.rails"]]')
     assert [axis.name for axis in spec.axes] == ["network.ranks", "collective.size"]
     assert labels(spec) == [(8, 2, 1e6), (16, 4, 1e6)]
+    same = load_sweep(
+        BASE + text.replace("[2, 4]", "[3, 3]") + 'zip = [["network.ranks", "network.rails"]]'
+    )  # noqa: E501
+    assert labels(same) == [(8, 3, 1e6), (16, 3, 1e6)]
     with pytest.raises(SpecError, match="unequal length .network.ranks 2, collective.size 1"):
         load_sweep(BASE + text + 'zip = [["network.ranks", "collective.size"]]')
     with pytest.raises(SpecError, match="sweep.zip must be lists of swept keys"):

@@ -133,6 +133,7 @@ def test_a_sweep_is_gone_on_with_and_extended(path):
         writer.add([point(1, 0, 0)])  # what failed
     assert_holds(load(path), point(1, 0, 0))
     assert load(path).status[1, 1, 2] == "excluded"
+    assert load(path).header.last_segment == 2
     # other labels: a size in between, one size less, texts in another order, a seed more
     wider = (
         Axis("network.ranks", {"network.ranks": [512, 1024], "network.rails": [6, 8]}),
@@ -281,13 +282,22 @@ def test_points_without_finish_times_take_no_space_for_them(path):
 
 def test_values_that_change_their_type(path):
     """A whole number, then a fraction; a text among numbers; what is absent is missing."""
-    values = [{"steps": 3, "name": 1.5}, {"steps": 0.5, "name": "x"}, {"name": None}]
+    values = [
+        {"steps": 3, "name": 1.5, "flag": np.bool_(True), "large": 2**70},
+        {"steps": 0.5, "name": "x\0y", "flag": False, "large": np.int64(3)},
+        {"name": None, "flag": np.float32(0.1), "reason": "odd \udce9 " * 400},
+    ]
     with sweep_writer(path, AXES) as writer:
         for i, each in enumerate(values):
-            writer.add([Point((0, 0, i), f"{i}", values=each)])
+            reason = each.pop("reason", "")
+            writer.add([Point((0, 0, i), f"{i}", "done", reason, each)])
     sweep = load(path)
     assert sweep["steps"][0, 0, :2].tolist() == [3.0, 0.5]
-    assert sweep["name"][0, 0].tolist() == ["1.5", "x", ""]
+    assert sweep["name"][0, 0].tolist() == ["1.5", "xy", ""]
+    assert sweep["flag"][0, 0].tolist() == [1.0, 0.0, float(np.float32(0.1))]
+    assert sweep["large"][0, 0, :2].tolist() == [2.0**70, 3.0]
+    assert len(sweep.reason[0, 0, 2]) == 2000
+    assert sweep.check() == 3
     assert sweep["time_s"].dtype == np.float64
 
 

@@ -162,7 +162,9 @@ def table(rows: list[dict]) -> str:
 def main() -> None:
     """Run all cases, or those whose name contains --only."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="run the cases whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="run the cases whose name contains this, keep the others' rows"
+    )
     parser.add_argument("--case", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
@@ -178,12 +180,20 @@ def main() -> None:
             sys.exit(f"{name} failed:\n{done.stderr}")
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(table(rows[-1:]) if len(rows) == 1 else table(rows[-1:]).splitlines()[-1], flush=True)
-    if not args.only:
-        where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "benchmark.json").write_text(json.dumps(rows, indent=1) + "\n")
-        text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
-        (RESULTS / "benchmark.txt").write_text(text)
+    write(rows, whole=not args.only)
+
+
+def write(rows: list[dict], *, whole: bool) -> None:
+    """Write results/benchmark.{json,txt}; of some cases in the place of their old rows."""
+    target = RESULTS / "benchmark.json"
+    if not whole and target.exists():
+        measured = {row["case"]: row for row in [*json.loads(target.read_text()), *rows]}
+        rows = [measured[name] for name in cases() if name in measured]
+    where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
+    RESULTS.mkdir(exist_ok=True)
+    target.write_text(json.dumps(rows, indent=1) + "\n")
+    text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
+    (RESULTS / "benchmark.txt").write_text(text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import group_name
 from mrcjax.archive.opening import opened
-from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
+from mrcjax.outcome import Binding, FlowTimes, LinkUse, Outcome, Scenarios, Tier
 from mrcjax.spec import Spec, SpecError, load_spec
 
 T = TypeVar("T")
@@ -161,6 +161,16 @@ class Run:
             if "scenario_time_s" not in group:
                 return None
             return Scenarios(read(group["scenario_time_s"]))
+
+    @functools.cached_property
+    def link_use(self) -> LinkUse | None:
+        """How much of some links was in use over time, where sends were traced."""
+        with self._group() as group:
+            if "link_use" not in group:
+                return None
+            links = tuple(str(name) for name in read(group["used_link"]))
+            share = read(group["link_use"])
+        return LinkUse(np.linspace(0.0, self.time_s, share.shape[1] + 1), links, share)
 
     @functools.cached_property
     def _link_names(self) -> np.ndarray | None:

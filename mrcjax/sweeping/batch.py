@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mrcjax.batched import ready_to_launch, width_of
 from mrcjax.case import Case, build
 from mrcjax.emulation import inputs_of, outcome_of, precision, run, structure_of
 from mrcjax.engine import Times
@@ -18,7 +19,6 @@ from mrcjax.outcome import Outcome
 from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError
 from mrcjax.step import train
-from mrcjax.sweeping.program import ready_to_launch, width_of
 from mrcjax.sweeping.result import Result, failed, result_of
 
 

@@ -81,7 +81,7 @@ def _sweep_into(
     report: Report | None,
     is_stopped: Callable[[], bool] | None,
 ) -> None:
-    axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
+    axes = [Axis(axis.name, axis.coords, axis.units) for axis in asked.axes]
     text = sweep_to_toml(asked)
     placed = list(asked.points())
     excluded = [at for at, point in placed if point is None]

@@ -1,7 +1,6 @@
 """Values of the points of a sweep as arrays, one for each key, and such arrays in a file."""
 
 import hashlib
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -131,15 +130,23 @@ def result_hash(row: Mapping[str, Any], finish_s: np.ndarray | None) -> str:
     """
     digest = hashlib.sha256()
     for key in sorted(row.keys() - set(NOT_RESULTS)):
-        value = row[key]
-        if value is None or value == "" or value == 0 or value != value:
-            continue
-        is_text = not isinstance(value, int | float | np.number)
-        content = _text(value).encode() if is_text else struct.pack("<d", float(value))
-        digest.update(f"{key}\0{len(content)}\0".encode() + content)
+        content = _canonical(row[key])
+        if content:
+            digest.update(f"{key}\0{len(content)}\0{content}".encode())
     if finish_s is not None:
         digest.update(np.ascontiguousarray(finish_s, dtype="<f8").tobytes())
     return digest.hexdigest()[:32]
+
+
+def _canonical(value: Any) -> str:
+    """Return the same text for a value whatever the type of the column it is in; "" if missing."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    text = "" if plain is None else _text(plain)
+    try:
+        number = float(plain if isinstance(plain, int) else text)
+    except ValueError:
+        return text
+    return "" if number == 0 or number != number else repr(number)
 
 
 def write_columns(group: Any, columns: Columns, *scales: Any) -> None:

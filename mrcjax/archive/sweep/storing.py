@@ -42,6 +42,7 @@ class Header:
     sessions: tuple[Session, ...]
     axes: tuple[Axis, ...]
     variables: tuple[str, ...] = ()
+    last_segment: int = 0  # number of the last one ever; none is used twice
     schema: int = SCHEMA
     mrcjax_version: str = ""
     results_hash: str = ""  # of the labels and results of all finished points
@@ -88,6 +89,7 @@ def _write_header(file: Any, header: Header, columns: Columns) -> None:
         ("sessions", json_text([vars(session) for session in header.sessions])),
         ("axes", axes_to_json(header.axes)),
         ("variables", json_text(list(columns.keys))),
+        ("last_segment", header.last_segment),
         ("results_hash", hash_of_results(header.axes, columns)),
         ("device", _all_of(columns, "device")),
         ("precision", _all_of(columns, "precision")),
@@ -148,13 +150,14 @@ def read_header(file: Any, path: Path) -> Header:
     """Read what a file says of itself; ArchiveError if it is no sweep's."""
     if kind_of(file) != "sweep":
         raise ArchiveError("holds runs, not a sweep", path, "name another file")
-    text = {key: str(file.attrs[key]) for key in file.attrs if key != "schema"}
+    text = {key: str(file.attrs[key]) for key in file.attrs}
     header = Header(
         created=text["created"],
         spec_text=text["spec"],
         sessions=tuple(Session(**session) for session in json.loads(text["sessions"])),
         axes=axes_from_json(text["axes"]),
         variables=tuple(json.loads(text["variables"])),
+        last_segment=int(file.attrs["last_segment"]),
         schema=int(file.attrs["schema"]),
         mrcjax_version=text["mrcjax_version"],
         results_hash=text["results_hash"],

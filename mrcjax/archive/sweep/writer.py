@@ -108,7 +108,9 @@ class SweepWriter:
         places = Places(self._state.header.axes)
         for path in self._segments:
             self._state.take(read_segment(path, places))
-        self._number = max((int(path.stem) for path in self._segments), default=0)
+        # a reader that has listed a segment must never find another one under its name
+        numbers = [int(path.stem) for path in self._segments]
+        self._number = max([self._state.header.last_segment, *numbers])
         self._places = places.of(axes)
         self._state.ask(self._places, excluded)
         self.done, self.failed = (self._there(status) for status in ("done", "failed"))
@@ -173,7 +175,7 @@ class SweepWriter:
             return
         began = time.monotonic()
         state = self._state
-        state.header = ended_now(state.header)
+        state.header = ended_now(state.header, self._number)
         try:
             with replaced(self._target, False) as draft:
                 write_sweep(draft, state.header, state.columns, state.kept)
@@ -193,6 +195,8 @@ class SweepWriter:
             self._empty_fold_s = took_s
 
     def _failure(self, error: ArchiveError) -> ArchiveError:
+        if "could not be written" not in error.what:
+            return error  # a file that finish times are copied from is damaged
         return ArchiveError(
             error.what,
             self._target,
