@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,8 @@ def _column(key: str, units: str, rows: Sequence[Row]) -> Column:
     if units == "s":
         return time_column(key, key, [row[key] for row in rows])
     if units in ("byte", "byte/s"):
-        largest = max((abs(row[key]) for row in rows if row[key] == row[key]), default=0)
-        prefix, scale = next((p, s) for p, s in _PREFIXES if largest >= s or s == 1)
+        middle = statistics.median([abs(row[key]) for row in rows if row[key] == row[key]] or [0])
+        prefix, scale = next((p, s) for p, s in _PREFIXES if middle >= s or s == 1)
         return Column(key, key, prefix + units.replace("byte", "B"), scale)
     return Column(key, key, "" if units == "1" else units)
 

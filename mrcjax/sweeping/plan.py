@@ -1,7 +1,7 @@
 """In which order a sweep's points are emulated, how many at a time, and what that will take."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from mrcjax.sweeping.batch import goes_in_batches
 from mrcjax.sweeping.identity import identity
 from mrcjax.units import Quantity
 
-Placed = tuple[tuple[int, ...], SweepPoint | None]
+At = tuple[int, ...]
+Placed = tuple[At, SweepPoint | None]
 
 MOST_AT_ONCE = 32  # points of a batch; more save nothing worth having
 LONGEST_S = 5.0  # that a batch may take, by the guess below: it is what a kill can lose
@@ -91,8 +92,10 @@ class Plan:
         ]
 
 
-def make_plan(points: Iterable[Placed], done: Collection[str] = (), workers: int = 1) -> Plan:
-    """Group the points of a sweep; those whose id is in `done` need nothing more.
+def make_plan(
+    points: Iterable[Placed], is_done: Callable[[At, str], bool] | None = None, workers: int = 1
+) -> Plan:
+    """Group the points of a sweep; those that are done need nothing more.
 
     points: as `SweepSpec.points` gives them. workers: how many share the memory.
     """
@@ -107,7 +110,7 @@ def make_plan(points: Iterable[Placed], done: Collection[str] = (), workers: int
             failed.append((point, ""))
         else:
             id_ = identity(point.spec)
-            if id_ in done:
+            if is_done is not None and is_done(at, id_):
                 known += 1
             else:
                 alike.setdefault(_shape(point.spec), []).append((point, id_))

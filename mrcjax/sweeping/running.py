@@ -88,7 +88,7 @@ def _sweep_into(
     with sweep_writer(
         target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
     ) as writer:
-        plan = make_plan(placed, writer.done, workers.sharing)
+        plan = make_plan(placed, writer.has, workers.sharing)
         writer.add(
             Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
         )
