@@ -67,6 +67,7 @@ def test_what_a_killed_process_had_in_hand_is_done_again(tmp_path):
     assert sorted(found) == [(number, 3 * number) for number in range(8)]
 
 
+@pytest.mark.slow
 def test_a_batch_that_kills_whoever_does_it_is_given_up_and_the_rest_go_on(tmp_path):
     found = dict(in_processes(batches.die_always, of_eight(tmp_path), 2))
     lost = found.pop(3)
