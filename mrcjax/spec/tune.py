@@ -30,10 +30,11 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         doc("Numbers of pipelined pieces to try; absent: that of the collective.", [1, 8, 64]),
     ] = None
     objective: Annotated[
-        Literal["mean", "p95", "worst"] | None,
+        Literal["mean", "p95", "worst", "step"] | None,
         doc(
             "What to make small of the completion times of faults.scenarios: their mean, their "
-            "95th percentile or the largest; absent: p95.",
+            "95th percentile or the largest; absent: p95. Or the training step of [training], "
+            "whose buckets are then tuned in the place of the collective.",
             "worst",
         ),
     ] = None

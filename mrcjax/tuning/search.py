@@ -33,6 +33,7 @@ from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sen
 from mrcjax.tuning.limits import limits, scenario_limits
 from mrcjax.tuning.reference import references
 from mrcjax.tuning.surrogate import Cutting, Load, load_time, shares_of
+from mrcjax.tuning.training_step import tune_step
 from mrcjax.tuning.tuned import Step, Tuned
 from mrcjax.tuning.weights import (
     Weights,
@@ -129,7 +130,8 @@ def tune(
     First down the loads of the ports, then down the engine's own time; whatever is found is timed
     on the engine beside simple cuts, and the best of all is returned. With faults.scenarios one
     cut serves them all, and "time" is what tune.objective makes of theirs; the simple cuts and
-    the best are then timed in as many fresh ones too, of the seeds that follow.
+    the best are then timed in as many fresh ones too, of the seeds that follow. With the
+    objective "step" the buckets of the training step are tuned, and times are the step's.
 
     Args:
         spec: what to tune; [tune] says how, without the section everything is free.
@@ -144,6 +146,9 @@ def tune(
         SpecError: for networks and algorithms that cannot be cut, and what cannot be built.
     """
     options = spec.tune or TuneSpec()
+    if options.objective == "step":
+        more = {"start": start, "history": history, "report": report, "is_stopped": is_stopped}
+        return tune_step(tune, spec, **more)
     check(spec, options)
     with precision(spec.engine.precision):
         started = time.perf_counter()
@@ -210,6 +215,7 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         stopped=search.stopped,
         rounding_s=rounding_s,
         objective=search.objective,
+        cuts={name: tried.weights for name, tried in search.tried.items()},
         scenarios_s={name: each.times_s for name, each in found_at.items() if each is not None},
         fresh_s=fresh,
     )
