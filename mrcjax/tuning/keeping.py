@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from mrcjax import archive
 from mrcjax.archive import Column, Table
 from mrcjax.spec import Spec, SpecError, load_spec, spec_to_toml
@@ -77,7 +79,8 @@ def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
 
 def _subject(spec: Spec, asked: Spec) -> tuple:
     """What a search is about; of a training step the buckets follow from the rest."""
-    about = spec.network, spec.faults
+    network = msgspec.structs.replace(spec.network, channels=None)  # which a search may change
+    about = network, spec.faults
     if asked.tune is not None and asked.tune.objective == "step":
         return *about, spec.training
     return *about, spec.the_collective.kind, spec.the_collective.size

@@ -1,5 +1,7 @@
 """What no cut can beat: bounds for exactly what is free in a run."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from mrcjax.bound import lower_bounds
@@ -81,6 +83,7 @@ def scenario_limits(
     alone = []
     for scenario in range(case.spec.faults.scenarios):
         here, ports = in_scenario(case, scenario)
+        ports = replace(ports, lanes=classes.lanes)
         free = {"programme": False, "in_halves": in_halves}
         alone.append(max(limits(here, ports, shards, None, **free)[0].values()))
     bounds = {"every scenario on its own": value_of(objective, np.asarray(alone))}
