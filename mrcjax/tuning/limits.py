@@ -90,7 +90,9 @@ def scenario_limits(
     if not programme or shares is not None:
         return bounds, {}
     halves = HALVES[case.spec.the_collective.kind]
-    demand = Demand((both_of(halves),), float(case.spec.the_collective.size), shard_bytes)
+    reducers = classes.reducers if case.spec.the_collective.kind in REDUCING else None
+    size = float(case.spec.the_collective.size)
+    demand = Demand((both_of(halves),), size, shard_bytes, reducers)
     solved = solve_scenarios(classes, demand, objective)
     if solved is None:
         return bounds, {}
