@@ -50,11 +50,12 @@ class Weakening:
         """Take cables `hit` of links that have `total` cables down to a fraction of their rate.
 
         A cable of a trunk takes its share of the trunk's capacity and losses along, and all of its
-        latency: what is sprayed over the trunk waits for its slowest cable.
+        latency: what is sprayed over the trunk waits for its slowest cable. A link that is hit
+        twice is weakened twice.
         """
         links, cables = hit
         whole = cables == total[links]
-        self.factor[links[whole]] *= left
+        np.multiply.at(self.factor, links[whole], left)
         np.add.at(self.lost_cables, links[~whole], cables[~whole] * (1.0 - left))
         np.add.at(self.add_latency_s, links, latency_s)
         np.multiply.at(self.kept, links, 1.0 - loss * cables / total[links])
@@ -94,8 +95,7 @@ class Draws:
             else:
                 hit = those[rng.random(len(those)) < (fault.rate or 0.0)]
             state = fault.rate_left, float(fault.add_latency), fault.loss
-            for each in hit:
-                weak.weaken(self.wiring.cables, pool.cables(int(each)), *state)
+            weak.weaken(self.wiring.cables, pool.cables_of(hit), *state)
         capacity = weak.capacity(self.wiring)
         latency = self.wiring.latency_s + weak.add_latency_s
         return Scenario(capacity, latency, 1.0 - weak.kept, self._late(number))

@@ -296,7 +296,7 @@ def test_xarray_opens_it(tmp_path):
         assert root.time_s.sel(run="b").item() == 0.02
         assert root.time_s.attrs == {"units": "s", "long_name": "completion time"}
         assert root.busbw_bytes_per_s.attrs["units"] == "byte/s"
-        assert root.attrs["schema"] == 1
+        assert root.attrs["schema"] == archive.SCHEMA
     with xarray.open_dataset(path, engine="h5netcdf", group="runs/a") as run:
         assert run.sizes == {"rank": 8, "link": 4000, "tier": 2}
         assert run.finish_s.dims == ("rank",)
@@ -345,7 +345,7 @@ def foreign(tmp_path):
         ("folder", "is a folder, not an archive; name the HDF5 file in it"),
         ("text", "is not an HDF5 file; name an"),
         ("hdf5", "is an HDF5 file, but not one that mrcjax wrote; name an"),
-        ("newer", r"has schema 2, written by mrcjax 99.0; .* up to schema 1; upgrade mrcjax"),
+        ("newer", r"has schema 3, written by mrcjax 99.0; .* up to schema 2; upgrade mrcjax"),
         ("short", "is damaged or cut short .*; restore it from a copy"),
         ("stump", "is damaged or cut short .*; restore it from a copy"),
     ],

@@ -1,9 +1,10 @@
-"""Turn outcomes into one HDF5 file of many runs, and such a file back into runs."""
+"""Turn outcomes into one HDF5 file of many runs, or of a sweep, and such a file back into them."""
 
-from mrcjax.archive.contents import Archive, load
+from mrcjax.archive.contents import Archive, load, load_runs
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import SCHEMA
 from mrcjax.archive.run import AnyRun, Run, utilisation_of_link
+from mrcjax.archive.sweep import Axis, Point, Sweep, SweepWriter, load_sweep, sweep_writer
 from mrcjax.archive.table import Column, Table
 from mrcjax.archive.writing import LINK_NAMES_UP_TO, check_writable, write
 
@@ -12,12 +13,19 @@ __all__ = [
     "SCHEMA",
     "AnyRun",
     "Archive",
+    "Axis",
+    "Point",
+    "Sweep",
+    "SweepWriter",
     "ArchiveError",
     "Column",
     "Run",
     "Table",
     "check_writable",
     "load",
+    "load_runs",
+    "load_sweep",
+    "sweep_writer",
     "utilisation_of_link",
     "write",
 ]

@@ -9,8 +9,9 @@ import numpy as np
 from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import SCALARS
-from mrcjax.archive.opening import opened
+from mrcjax.archive.opening import kind_of, opened
 from mrcjax.archive.run import Run
+from mrcjax.archive.sweep import Sweep, load_sweep
 from mrcjax.archive.table import Table, read_table
 
 
@@ -47,14 +48,29 @@ class Archive:
         raise ArchiveError(f'has no run "{name}"', self.path, f"name one of: {listed}")
 
 
-def load(path: str | Path) -> Archive:
-    """Open an archive; arrays are read when they are first asked for.
+def load(path: str | Path) -> Archive | Sweep:
+    """Open an archive of runs or of a sweep; arrays are read when they are first asked for.
 
     Raises:
         ArchiveError: there is no such file, or it is damaged, newer, or not an archive.
     """
     target = Path(path).expanduser()
     with opened(target) as file:
+        kind = kind_of(file)
+    if kind == "runs":
+        return load_runs(target)
+    if kind == "sweep":
+        return load_sweep(target)
+    what = "is a piece of a sweep" if kind == "segment" else f'holds "{kind}", which is unknown'
+    raise ArchiveError(what, target, "name the sweep's own file, FILE.h5 of .FILE.h5.parts")
+
+
+def load_runs(path: str | Path) -> Archive:
+    """Open an archive of runs, see `load`; one of a sweep is an ArchiveError too."""
+    target = Path(path).expanduser()
+    with opened(target) as file:
+        if kind_of(file) != "runs":
+            raise ArchiveError("holds a sweep, not runs", target, "name an archive of runs")
         columns = {scalar.key: read(file[scalar.key]) for scalar in SCALARS}
         names = [str(name) for name in read(file["run"])]
         return Archive(

@@ -27,24 +27,40 @@ def store(
     values: np.ndarray,
     units: str,
     long_name: str,
-    scale: Any = None,
+    *scales: Any,
 ) -> Any:
-    """Write values into a new dataset, large ones compressed."""
+    """Write values into a new dataset along scales, large ones compressed."""
     options: dict[str, Any] = {}
     if values.size >= _COMPRESS_FROM:
         options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
     dataset = group.create_dataset(key, data=values, dtype=values.dtype, **options)
-    describe(dataset, units, long_name, scale)
+    describe(dataset, units, long_name, *scales)
     return dataset
 
 
-def describe(dataset: Any, units: str, long_name: str, scale: Any) -> None:
-    """Say what a dataset holds, and along which scale."""
+def describe(dataset: Any, units: str, long_name: str, *scales: Any) -> None:
+    """Say what a dataset holds, and along which scales, one for each dimension."""
     if units:
         dataset.attrs["units"] = units
     dataset.attrs["long_name"] = long_name
-    if scale is not None:
-        dataset.dims[0].attach_scale(scale)
+    for dimension, scale in zip(dataset.dims, scales, strict=False):
+        dimension.attach_scale(scale)
+
+
+def store_text(group: Any, key: str, texts: np.ndarray, long_name: str, *scales: Any) -> Any:
+    """Write texts of one length, padded: unlike all other text such strings compress."""
+    flat = [storable(text).encode() for text in texts.ravel()]
+    dtype = h5py.string_dtype("utf-8", max(map(len, flat), default=0) or 1)
+    fixed = np.array(flat, dtype=dtype).reshape(texts.shape)
+    dataset = store(group, key, fixed, "", long_name, *scales)
+    dataset.attrs["_Encoding"] = "utf-8"  # has xarray decode them
+    return dataset
+
+
+def storable(text: str) -> str:
+    """Return the text without what HDF5 cannot keep."""
+    # a command line may hold bytes that are no UTF-8, which Python keeps as lone surrogates
+    return text.replace("\0", "").encode(errors="backslashreplace").decode()
 
 
 def store_scale(group: Any, key: str, values: np.ndarray, long_name: str) -> Any:

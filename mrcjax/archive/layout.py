@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-SCHEMA = 1
+# 1: runs. 2: sweeps too; a file says which it is. What was written as 1 reads as runs.
+SCHEMA = 2
 
 
 @dataclass(frozen=True)

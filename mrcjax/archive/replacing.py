@@ -43,13 +43,14 @@ def folder_made(target: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(target: Path) -> Iterator[None]:
+def locked(target: Path, timeout_s: float | None = None) -> Iterator[None]:
     """Be the only writer of a file, and clear away what killed writers left.
 
-    The lock lives in the kernel, so it dies with its process; the lock file is only its name.
+    Another writer is waited for, `timeout_s` or else a minute long; then it is an ArchiveError. The
+    lock lives in the kernel, so it dies with its process; the lock file is only its name.
     """
     name = target.with_name(f".{target.name}.lock")
-    lock = _take_lock(name, target)
+    lock = _take_lock(name, target, _LOCK_TIMEOUT_S if timeout_s is None else timeout_s)
     try:
         if lock is not None:
             for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
@@ -62,8 +63,8 @@ def locked(target: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def _take_lock(name: Path, target: Path) -> int | None:
-    give_up = time.monotonic() + _LOCK_TIMEOUT_S
+def _take_lock(name: Path, target: Path, timeout_s: float) -> int | None:
+    give_up = time.monotonic() + timeout_s
     while True:
         lock = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -77,7 +78,7 @@ def _take_lock(name: Path, target: Path) -> int | None:
         except FileNotFoundError:
             pass
         except BlockingIOError:
-            if time.monotonic() > give_up:
+            if time.monotonic() >= give_up:
                 owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(lock)
                 raise ArchiveError(

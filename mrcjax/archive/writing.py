@@ -1,8 +1,5 @@
 """Turn outcomes and tables into an archive, or into a larger one."""
 
-import importlib.metadata
-import platform
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +8,21 @@ from typing import Any
 import h5py
 import numpy as np
 
-from mrcjax.archive.dataset import TEXT, describe, extend, json_text, read, store, store_scale
+from mrcjax.archive.dataset import (
+    TEXT,
+    describe,
+    extend,
+    json_text,
+    read,
+    storable,
+    store,
+    store_scale,
+    store_text,
+)
+from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import SCALARS, SCHEMA, Scalar, free_name, group_name
-from mrcjax.archive.opening import opened
+from mrcjax.archive.opening import kind_of, opened
+from mrcjax.archive.provenance import iso, version, versions
 from mrcjax.archive.replacing import folder_made, locked, replaced, resolved, try_folder
 from mrcjax.archive.run import utilisation_of_link
 from mrcjax.archive.table import Table, write_table
@@ -60,6 +69,7 @@ def write(
         ):
             if not is_kept:
                 _write_root(file)
+            file.attrs["schema"], file.attrs["kind"] = SCHEMA, "runs"
             names = _write_runs(file, _named(outcomes), command, started)
             for name, table in (tables or {}).items():
                 write_table(file["tables"], name, table)
@@ -78,25 +88,21 @@ def _holds_archive(target: Path) -> bool:
     """Whether there is an archive to add to; an empty file is none. Raises for anything else."""
     if not target.exists() or (target.is_file() and target.stat().st_size == 0):
         return False
-    with opened(target, _REMEDY_FOREIGN):
+    with opened(target, _REMEDY_FOREIGN) as file:
+        if kind_of(file) != "runs":
+            raise ArchiveError("holds a sweep, not runs", target, "name another file")
         return True
 
 
 def _named(outcomes: Mapping[str, Outcome] | Sequence[Outcome]) -> list[tuple[str, Outcome]]:
     if isinstance(outcomes, Mapping):
-        return [(_storable(name), run) for name, run in outcomes.items()]
+        return [(storable(name), run) for name, run in outcomes.items()]
     return [(f"{run.kind}-{run.algorithm}-{run.ranks}", run) for run in outcomes]
 
 
-def _storable(text: str) -> str:
-    # a command line may hold bytes that are no UTF-8, which Python keeps as lone surrogates
-    return text.replace("\0", "").encode(errors="backslashreplace").decode()
-
-
 def _write_root(file: Any) -> None:
-    file.attrs["schema"] = SCHEMA
-    file.attrs["mrcjax_version"] = _version()
-    file.attrs["created"] = _iso(datetime.now(UTC))
+    file.attrs["mrcjax_version"] = version()
+    file.attrs["created"] = iso(datetime.now(UTC))
     file.create_group("runs", track_order=True)
     file.create_group("tables", track_order=True)
     growing: dict[str, Any] = {"shape": (0,), "maxshape": (None,), "chunks": (64,)}
@@ -121,13 +127,13 @@ def _write_runs(
     extend(file["run"], list(names))
     for scalar in SCALARS:
         extend(file[scalar.key], [row[scalar.key] for row in rows])
-    versions = _versions()
+    made_by = versions()
     for name, row, (_, outcome) in zip(names, rows, named, strict=True):
         group = file["runs"].create_group(group_name(name), track_order=True)
         group.attrs["name"] = name
-        group.attrs["command"] = _storable(command)
-        group.attrs["started"] = _iso(started) if started else ""
-        group.attrs["written"] = _iso(datetime.now(UTC))
+        group.attrs["command"] = storable(command)
+        group.attrs["started"] = iso(started) if started else ""
+        group.attrs["written"] = iso(datetime.now(UTC))
         group.attrs["spec"] = spec_to_toml(outcome.spec)
         for key, value in row.items():
             group.attrs[key] = value
@@ -136,7 +142,7 @@ def _write_runs(
             ("warnings", list(outcome.warnings)),
             ("seeds", outcome.seeds),
             ("wall_s", outcome.wall_s),
-            ("versions", versions),
+            ("versions", made_by),
             ("fluid", outcome.fluid),
         ):
             group.attrs[key] = json_text(value)
@@ -183,11 +189,8 @@ def _write_links(group: Any, outcome: Outcome) -> None:
     ):
         store(group, key, np.asarray(values), units, long_name, scale)
     if 0 < num_links <= LINK_NAMES_UP_TO:
-        names = [outcome.link_name(i).encode() for i in range(num_links)]
-        # of one length, unlike all other text: only such strings compress, here some twenty-fold
-        fixed = np.array(names, dtype=h5py.string_dtype("utf-8", max(map(len, names)) or 1))
-        dataset = store(group, "link_name", fixed, "", "name of the link", scale)
-        dataset.attrs["_Encoding"] = "utf-8"  # has xarray decode them
+        names = np.array([outcome.link_name(i) for i in range(num_links)], dtype=object)
+        store_text(group, "link_name", names, "name of the link", scale)
 
     tiers = outcome.tiers
     scale = store_scale(
@@ -214,27 +217,3 @@ def _write_flows(group: Any, outcome: Outcome) -> None:
         ("flow_finish_s", flows.finish_s, "s", "time at which the flow has arrived"),
     ):
         store(group, key, np.asarray(values), units, long_name, scale)
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("mrcjax")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _versions() -> dict[str, str]:
-    versions = {
-        "mrcjax": _version(),
-        "numpy": np.__version__,
-        "h5py": h5py.__version__,
-        "python": platform.python_version(),
-    }
-    # archives are also written where no JAX is needed; then it had no part in them
-    if "jax" in sys.modules:
-        versions["jax"] = sys.modules["jax"].__version__
-    return versions

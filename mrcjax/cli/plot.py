@@ -30,7 +30,7 @@ def plot_command(
     """
     from mrcjax import archive
 
-    stored = archive.load(file)
+    stored = archive.load_runs(file)
     folder = file.parent if out is None else out
     drawn = [] if run is not None else draw_tables(stored, folder, f".{form}", command)
     if not drawn:

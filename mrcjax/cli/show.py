@@ -46,7 +46,7 @@ def show_command(
         )
     from mrcjax import archive
 
-    stored = archive.load(file)
+    stored = archive.load_runs(file)
     if as_json:
         print_json(stored.run(run).to_json())
         return

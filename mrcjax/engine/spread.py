@@ -35,26 +35,27 @@ def spread(
     the sender's and the receiver's link, and the sender's link latency. In these rounds every
     lane sends.
     """
-    begin = lane_free + latency
+    sent = _Sent(phase, store_and_forward, lane_free + latency, out_seconds)
 
     def one(k, state):
-        head, tail = _heads_and_tails(phase, store_and_forward, k, begin, out_seconds)
+        head, tail = sent.heads_and_tails(k)
         return jnp.maximum(head, state[0]) + in_seconds, jnp.maximum(tail, state[1])
 
     start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf))
-    return jax.lax.fori_loop(0, rounds, one, start)
+    # some rounds in one pass over the arrays, which are larger than the nearest cache
+    return jax.lax.fori_loop(0, rounds, one, start, unroll=min(4, rounds))
 
 
 @spread.defjvp
 def _spread_jvp(phase, rounds, store_and_forward, primals, tangents):
     lane_free, ingress_free, out_seconds, in_seconds, latency = primals
     lane_t, ingress_t, out_t, in_t, latency_t = tangents
-    begin = lane_free + latency
+    every = _Sent(phase, store_and_forward, lane_free + latency, out_seconds)
     dtype = lane_free.dtype
 
     def one(k, state):
         end, latest, idle_at, latest_at = state
-        head, tail = _heads_and_tails(phase, store_and_forward, k, begin, out_seconds)
+        head, tail = every.heads_and_tails(k)
         now = jnp.asarray(k, dtype)
         return (
             jnp.maximum(head, end) + in_seconds,
@@ -80,13 +81,34 @@ def _spread_jvp(phase, rounds, store_and_forward, primals, tangents):
     return (end, latest), (end_t, sent(jnp.maximum(latest_at, 0.0), 1.0))
 
 
-def _heads_and_tails(phase: Phase, store_and_forward: bool, k, begin, out_seconds):
-    """Head and tail of every chunk of round k behind its first link, at the receivers."""
-    shift = phase.shift(k)
-    tail = move(begin + (k + 1) * out_seconds, shift, phase.layout)
-    if store_and_forward:
-        return tail, tail
-    return move(begin + k * out_seconds, shift, phase.layout), tail
+class _Sent:
+    """Chunks behind their first link as the receivers see them, round by round.
+
+    What the first round brings to each receiver is worked out once and laid behind itself: a later
+    round is the same, farther on by a distance that all lanes share, one slice.
+    """
+
+    def __init__(self, phase: Phase, store_and_forward: bool, begin, out_seconds):
+        self.phase, self.store_and_forward = phase, store_and_forward
+        self.shape = begin.shape
+        self.begin, self.seconds = self._twice(begin), self._twice(out_seconds)
+
+    def _twice(self, x: jax.Array) -> jax.Array:
+        blocks, size, stride = self.phase.layout
+        first = move(jnp.broadcast_to(x, self.shape), self.phase.shift(0), self.phase.layout)
+        grid = first.reshape(-1, blocks, size, stride)
+        return jnp.concatenate([grid, grid], axis=2)
+
+    def heads_and_tails(self, k) -> tuple[jax.Array, jax.Array]:
+        """Head and tail of every chunk of round k behind its first link, at the receivers."""
+        size = self.phase.layout[1]
+        start = (-k * self.phase.per_round) % size
+        begin, seconds = (
+            jax.lax.dynamic_slice_in_dim(x, start, size, axis=2).reshape(self.shape)
+            for x in (self.begin, self.seconds)
+        )
+        tail = begin + (k + 1) * seconds
+        return (tail if self.store_and_forward else begin + k * seconds), tail
 
 
 def _source(phase: Phase, round_: jax.Array) -> jax.Array:

@@ -17,6 +17,15 @@ class Components:
     count: int
     name: Callable[[int], str]
     cables: Callable[[int], Cables]
+    many: Callable[[np.ndarray], Cables] | None = None  # the same of several, where that is quicker
+
+    def cables_of(self, indices: np.ndarray) -> Cables:
+        """The cables of several components, one after the other."""
+        if self.many is not None:
+            return self.many(indices)
+        found = [self.cables(int(i)) for i in indices] or [(np.zeros(0, int), np.zeros(0, int))]
+        links, cables = zip(*found, strict=True)
+        return np.concatenate(links), np.concatenate(cables)
 
     @cached_property
     def names(self) -> list[str]:

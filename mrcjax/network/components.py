@@ -145,7 +145,12 @@ def _links(wiring: Wiring) -> Components:
         single = wiring.cables[link[i]] == 1
         return whole if single else f"{whole.removesuffix(' trunk')} cable {cable[i]}"
 
-    return Components(len(link), name, lambda i: (link[i : i + 1], np.ones(1, int)))
+    return Components(
+        len(link),
+        name,
+        lambda i: (link[i : i + 1], np.ones(1, int)),
+        lambda several: (link[several], np.ones(len(several), int)),
+    )
 
 
 def _port_word(wiring: Wiring) -> str:
@@ -165,6 +170,7 @@ def _ports(wiring: Wiring) -> Components:
         count,
         lambda i: f"rank {i % ranks} {word} {i // ranks}",
         lambda i: _whole(wiring, np.asarray([out + i, back[i]])),
+        lambda several: _whole(wiring, np.stack([out + several, back[several]], axis=1).ravel()),
     )
 
 

@@ -52,7 +52,7 @@ def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
 
     Raises SpecError where that search was for another network, collective or damage.
     """
-    stored = archive.load(path)
+    stored = archive.load_runs(path)
     runs = [name for name in stored.runs if name.split("-")[0] == RUN]
     if not runs:
         raise SpecError(

@@ -1,0 +1,190 @@
+"""Read a sweep, also one that is still growing: its file and the segments beside it as one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mrcjax.archive.dataset import read
+from mrcjax.archive.error import ArchiveError
+from mrcjax.archive.opening import Snapshot, opened
+from mrcjax.archive.sweep import finish
+from mrcjax.archive.sweep.columns import Columns
+from mrcjax.archive.sweep.points import At, Axis, Point
+from mrcjax.archive.sweep.segment import Segment, read_segment, segments_of
+from mrcjax.archive.sweep.storing import Header, read_header
+
+_TRIES = 100
+
+
+class Sweep:
+    """The points of a sweep as arrays over its axes; each is read when first asked for.
+
+    What is seen is the sweep as it was when it was loaded, even if it has grown since. `sweep[key]`
+    is the array of a variable ("time_s") or of "finish_s", which has a last axis of ranks.
+    """
+
+    def __init__(self, snapshot: Snapshot, header: Header, segments: list[Segment]):
+        self.path = snapshot.path
+        self.header = header
+        self._snapshot = snapshot
+        self._columns = Columns(self.shape, self._read, header.variables)
+        self._late: dict[At, tuple[Segment, int]] = {}  # points that are not in the file yet
+        for segment in segments:
+            for i, (at, row) in enumerate(zip(segment.places, segment.rows, strict=True)):
+                self._columns.put(at, row)
+                self._late[at] = segment, i
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        return f"Sweep({str(self.path)!r}, {shape} points over {', '.join(self.names)})"
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes, each with its name and labels."""
+        return self.header.axes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of labels on each axis."""
+        return tuple(map(len, self.axes))
+
+    @property
+    def coords(self) -> dict[str, np.ndarray]:
+        """Labels of every swept key: key -> (labels of its axis,)."""
+        found = {}
+        for axis in self.axes:
+            for key, labels in axis.coords.items():
+                dtype = object if isinstance(labels[0], str) else None
+                found[key] = np.array(labels, dtype=dtype)
+        return found
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Keys of the arrays over the axes."""
+        return tuple(self._columns.keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._columns.keys or (key == finish.KEY and self._has_finish_times())
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        if key == finish.KEY:
+            return self._all_finish_times()
+        if key not in self._columns.keys:
+            raise ArchiveError(
+                f'has no variable "{key}"', self.path, f"it has {', '.join(self.variables)}"
+            )
+        return self._columns[key]
+
+    @property
+    def status(self) -> np.ndarray:
+        """What is known of each point: "missing", "excluded", "done" or "failed"."""
+        return self["status"]
+
+    @property
+    def reason(self) -> np.ndarray:
+        """Why points failed; "" elsewhere."""
+        return self["reason"]
+
+    def point(self, at: At) -> Point:
+        """Return one point, with its finish times where they are kept."""
+        row = self._columns.row(tuple(at))
+        own = ("status", "reason", "id", "finish_count", "result_hash")
+        values = {key: value for key, value in row.items() if key not in own}
+        return Point(
+            at=tuple(at),
+            id=row["id"],
+            status=row["status"],
+            reason=row["reason"],
+            values=values,
+            finish_s=self.finish_s(at),
+        )
+
+    def labels(self, at: At) -> dict[str, Any]:
+        """Return the labels of one point by swept key."""
+        return {
+            key: labels[i]
+            for axis, i in zip(self.axes, at, strict=True)
+            for key, labels in axis.coords.items()
+        }
+
+    def places(self, *statuses: str) -> Iterator[At]:
+        """Return the places of the points of any of these statuses, the last axis fastest."""
+        found = np.isin(self.status.astype(str), statuses)
+        return map(tuple, np.argwhere(found).tolist())
+
+    def finish_s(self, at: At) -> np.ndarray | None:
+        """Return when each rank has finished, (ranks,) s; None where that is not kept."""
+        at = tuple(at)
+        count = int(self["finish_count"][at])
+        if not count:
+            return None
+        if at not in self._late:
+            with self._snapshot.opened() as file:
+                return file[finish.KEY][at][:count]
+        segment, i = self._late[at]
+        try:
+            with opened(segment.path) as file:
+                return file[finish.KEY][i][:count]
+        except ArchiveError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+        # it was folded into the file since
+        newer = load_sweep(self.path)
+        return newer.finish_s(newer.place(self.labels(at)))
+
+    def place(self, labels: dict[str, Any]) -> At:
+        """Return the place of the point with these labels; ArchiveError where there is none."""
+        place = []
+        for axis in self.axes:
+            steps: list[tuple] = [*axis.steps()]
+            wanted = tuple(labels.get(key) for key in axis.coords)
+            if wanted not in steps:
+                raise ArchiveError(f"has no point with {axis.name} = {wanted[0]}", self.path)
+            place.append(steps.index(wanted))
+        return tuple(place)
+
+    def _read(self, key: str) -> np.ndarray:
+        with self._snapshot.opened() as file:
+            return read(file[key])
+
+    def _has_finish_times(self) -> bool:
+        return bool(self["finish_count"].any())
+
+    def _all_finish_times(self) -> np.ndarray:
+        if not self._has_finish_times():
+            raise ArchiveError("keeps no finish times", self.path, 'sweep with keep = ["finish"]')
+        counts = self["finish_count"]
+        times_s = np.full((*self.shape, int(counts.max())), np.nan)
+        for at in map(tuple, np.argwhere(counts).tolist()):
+            times_s[at][: counts[at]] = self.finish_s(at)
+        return times_s
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """Open a sweep; arrays are read when they are first asked for.
+
+    Raises:
+        ArchiveError: there is no such file, or it is damaged, newer, or not that of a sweep.
+    """
+    target = Path(path).expanduser()
+    for _ in range(_TRIES):
+        # in this order: what is folded into the file after the segments are listed is seen there
+        listed = segments_of(target.resolve())
+        snapshot = Snapshot(target)
+        with snapshot.opened() as file:
+            header = read_header(file, target)
+        try:
+            segments = [read_segment(path, header.axes) for path in listed]
+        except ArchiveError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+        else:
+            return Sweep(snapshot, header, segments)
+    raise ArchiveError("changes faster than it can be read", target, "try again")

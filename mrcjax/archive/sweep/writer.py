@@ -1,0 +1,184 @@
+"""Write the file of a sweep while its points come in; none that is finished is ever lost."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from mrcjax.archive.error import ArchiveError
+from mrcjax.archive.provenance import iso, versions
+from mrcjax.archive.replacing import folder_made, locked, replaced, resolved
+from mrcjax.archive.sweep.columns import row_of
+from mrcjax.archive.sweep.points import At, Axis, Point, placing
+from mrcjax.archive.sweep.segment import folder_of, read_segment, segments_of, write_segment
+from mrcjax.archive.sweep.state import ended_now, start
+from mrcjax.archive.sweep.storing import AXES_UP_TO, Header, Session, write_sweep
+
+FOLDING_SHARE = 0.03  # of the time of a sweep that folding may take
+
+
+@contextlib.contextmanager
+def sweep_writer(
+    path: str | Path,
+    axes: Sequence[Axis],
+    *,
+    excluded: Collection[At] = (),
+    spec_text: str = "",
+    command: str = "",
+    resume: bool = False,
+) -> Iterator["SweepWriter"]:
+    """Be the only writer of a sweep's file, from its first point to its last.
+
+    The file is complete at every moment; a process killed at any moment leaves all points whose
+    `add` had returned, in the file or in segments beside it, which `load` reads alike. At the end,
+    also that by an exception, the segments are folded into the file.
+
+    Args:
+        path: the HDF5 file; missing folders are created.
+        axes: of the points that will be added, and of `excluded` and `done`.
+        excluded: places on the axes that a condition leaves out.
+        spec_text: the spec, TOML.
+        command: the command line.
+        resume: go on with the sweep that the file holds, if it holds one. Its axes may lack
+            labels of `axes` or have others; then the file gets the labels of both.
+
+    Raises:
+        ArchiveError: another process is writing the file; it holds something else, or a sweep
+            without `resume`, or one over other axes; it cannot be written.
+    """
+    target = resolved(path)
+    if not 0 < len(axes) <= AXES_UP_TO:
+        raise ArchiveError(
+            f"cannot hold a sweep over {len(axes)} axes",
+            target,
+            f"sweep at least one and at most {AXES_UP_TO}; zip some of them",
+        )
+    with contextlib.ExitStack() as stack:
+        with folder_made(target):
+            stack.enter_context(locked(target, timeout_s=0))
+            folder_of(target).mkdir(exist_ok=True)
+        stack.callback(_remove_if_empty, folder_of(target))
+        writer = SweepWriter(target, axes, excluded, spec_text, command, resume)
+        try:
+            yield writer
+        except BaseException:
+            # what cannot be folded now stays in the segments
+            with contextlib.suppress(Exception):
+                writer.fold()
+            raise
+        writer.fold()
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+class SweepWriter:
+    """Adds points to a sweep's file; made by `sweep_writer`.
+
+    Attributes:
+        done: id -> place of the finished points that were there before and are on the axes.
+        failed: likewise of those that failed.
+        spec_before: the spec of the sweep that is gone on with; None for a new one.
+    """
+
+    done: dict[str, At]
+    failed: dict[str, At]
+    spec_before: str | None = None
+
+    def __init__(
+        self,
+        target: Path,
+        axes: Sequence[Axis],
+        excluded: Collection[At],
+        spec_text: str,
+        command: str,
+        resume: bool,
+    ):
+        now = iso(datetime.now(UTC))
+        header = Header(now, spec_text, (Session(command, now, now, versions()),), tuple(axes))
+        self._target = target
+        self._state, self.spec_before = start(target, header, resume)
+        self._segments = segments_of(target)
+        for path in self._segments:
+            self._state.take(read_segment(path, self._state.header.axes))
+        self._number = max((int(path.stem) for path in self._segments), default=0)
+        self._places = placing(axes, self._state.header.axes)
+        self._state.ask(self._places, excluded)
+        self.done, self.failed = (self._there(status) for status in ("done", "failed"))
+        self._fold_took_s = self._folded_at = 0.0
+        self._is_changed = True
+        self.fold()
+
+    def _there(self, status: str) -> dict[str, At]:
+        block = np.ix_(*self._places)
+        columns = self._state.columns
+        places = np.argwhere(columns["status"][block] == status).tolist()
+        return {columns["id"][block][tuple(at)]: tuple(at) for at in places} if places else {}
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Add finished points; they are on disk when this returns, and visible to readers.
+
+        Raises:
+            ArchiveError: the disk is full or fails; all points added before are safe.
+        """
+        axes = self._state.header.axes
+        placed = [dataclasses.replace(point, at=self._place(point.at)) for point in points]
+        if not placed:
+            return
+        path = folder_of(self._target) / f"{self._number + 1:08d}.h5"
+        try:
+            write_segment(path, axes, placed)
+        except ArchiveError as error:
+            raise self._failure(error) from error
+        self._number += 1
+        self._segments.append(path)
+        for i, point in enumerate(placed):
+            self._state.put(point.at, row_of(point), (path, (i,)))
+        self._is_changed = True
+        since_s = time.monotonic() - self._folded_at
+        if self._fold_took_s <= FOLDING_SHARE * since_s:
+            try:
+                self.fold()
+            except ArchiveError:
+                # a disk may have room for segments but not for a second copy of the file;
+                # the last fold, at the end, says so
+                self._folded_at = time.monotonic()
+
+    def _place(self, at: At) -> At:
+        if len(at) != len(self._places):
+            raise ValueError(f"{at} has not one index for each axis")
+        return tuple(int(place[i]) for place, i in zip(self._places, at, strict=True))
+
+    def fold(self) -> None:
+        """Put all segments into the file, which is replaced as a whole."""
+        if not self._is_changed:
+            return
+        began = time.monotonic()
+        state = self._state
+        state.header = ended_now(state.header)
+        try:
+            with replaced(self._target, False) as draft:
+                write_sweep(draft, state.header, state.columns, state.kept)
+        except ArchiveError as error:
+            raise self._failure(error) from error
+        # only now: until its new file is durable, a segment is all there is
+        for path in self._segments:
+            path.unlink(missing_ok=True)
+        self._segments = []
+        state.kept = {at: (self._target, at) for at in state.kept}
+        self._is_changed = False
+        self._folded_at = time.monotonic()
+        self._fold_took_s = self._folded_at - began
+
+    def _failure(self, error: ArchiveError) -> ArchiveError:
+        return ArchiveError(
+            error.what,
+            self._target,
+            "free space and go on with --resume; every point that was finished is kept",
+        )

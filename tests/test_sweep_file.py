@@ -1,0 +1,303 @@
+"""Files of sweeps: what is added comes back, also while it grows, is extended, or is killed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sweeps import AXES, point
+from test_archive import files_in, write_one
+
+import mrcjax
+from mrcjax import archive
+from mrcjax.archive import ArchiveError, Axis, Point, Sweep, sweep_writer
+from mrcjax.archive.sweep import writer as writing
+from mrcjax.archive.sweep.segment import segments_of
+
+SEEDS = "faults.random.0.seed"
+
+
+def load(path) -> Sweep:
+    found = mrcjax.load(path)
+    assert isinstance(found, Sweep)
+    return found
+
+
+def assert_holds(sweep: Sweep, wanted: Point) -> None:
+    found = sweep.point(wanted.at)
+    assert (found.id, found.status, found.reason) == (wanted.id, wanted.status, wanted.reason)
+    for key, value in wanted.values.items():
+        assert found.values[key] == value, key
+        assert sweep[key][wanted.at] == value
+    if wanted.finish_s is None:
+        assert found.finish_s is None
+    else:
+        np.testing.assert_array_equal(found.finish_s, wanted.finish_s)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "new" / "a.h5"
+
+
+@pytest.fixture
+def without_folding(monkeypatch):
+    monkeypatch.setattr(writing, "FOLDING_SHARE", 0.0)
+
+
+def test_round_trip(path):
+    failed = Point((1, 0, 2), "x", "failed", "no memory: é")
+    points = [point(0, 0, 0), point(1, 1, 1, ranks=20), point(0, 1, 2, ranks=None), failed]
+    with sweep_writer(
+        path, AXES, excluded={(1, 1, 0)}, spec_text="a = 1", command="mrcjax sweep a.toml"
+    ) as writer:
+        assert (writer.done, writer.failed, writer.spec_before) == ({}, {}, None)
+        writer.add(points[:2])
+        writer.add(points[2:])
+    assert files_in(path.parent) == ["a.h5"]
+    sweep = load(path)
+    assert sweep.axes == AXES
+    assert sweep.shape == (2, 2, 3)
+    for one in points:
+        assert_holds(sweep, one)
+    assert sweep.status[1, 1, 0] == "excluded"
+    assert np.unique(sweep.status.astype(str), return_counts=True)[1].tolist() == [3, 1, 1, 7]
+    assert sweep.reason[1, 0, 2] == "no memory: é"
+    assert np.isnan(sweep["time_s"][1, 0, 2])
+    assert sweep["network"][0, 0, 1] == ""
+    assert sweep["ranks"][0, 0, 1] == 0
+    assert sweep["finish_s"].shape == (2, 2, 3, 20)
+    np.testing.assert_array_equal(sweep["finish_s"][0, 0, 0, :8], points[0].finish_s)
+    assert np.isnan(sweep["finish_s"][0, 0, 0, 8:]).all()
+    assert sweep.coords["network.rails"].tolist() == [4, 8]
+    assert sweep.header.spec_text == "a = 1"
+    [session] = sweep.header.sessions
+    assert session.command == "mrcjax sweep a.toml"
+    assert session.started <= session.ended
+
+
+def test_segments_are_read_like_the_file(path, without_folding):
+    points = [point(0, 0, 0), point(1, 1, 1, ranks=20), point(1, 1, 2)]
+    with sweep_writer(path, AXES) as writer:
+        seen = []
+        for one in points:
+            writer.add([one])
+            seen.append(load(path))
+        assert len(segments_of(path)) == 3
+        for count, sweep in enumerate(seen, 1):
+            assert (sweep.status == "done").sum() == count
+            assert_holds(sweep, points[count - 1])
+    assert files_in(path.parent) == ["a.h5"]
+    # what was loaded before the segments were folded away is as it was then
+    for count, sweep in enumerate(seen, 1):
+        assert (sweep.status == "done").sum() == count
+        for one in points[:count]:
+            assert_holds(sweep, one)
+    for one in points:
+        assert_holds(load(path), one)
+
+
+def test_xarray_opens_it(path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    axes = (*AXES, Axis("engine.exact", {"engine.exact": [True, False]}))
+    with sweep_writer(path, axes) as writer:
+        writer.add([point(1, 1, 2, 0), point(0, 0, 0, 1, ranks=64)])
+    with xarray.open_dataset(path, engine="h5netcdf") as data:
+        assert data.sizes == {**dict(zip(load(path).names, (2, 2, 3, 2), strict=True)), "rank": 64}
+        assert data.time_s.dims == ("network.ranks", "network.kind", SEEDS, "engine.exact")
+        assert data.time_s.attrs == {"units": "s", "long_name": "completion time"}
+        picked = data.sel({"network.ranks": 1024, "network.kind": "flat_rails", SEEDS: 2})
+        assert picked.time_s.sel({"engine.exact": True}).item() == load(path)["time_s"][1, 1, 2, 0]
+        assert picked.status.values.tolist() == ["done", "missing"]
+        assert picked.coords["network.rails"].item() == 8
+        assert np.isnan(picked.lower_bound_s.sel({"engine.exact": False}))
+        assert data.finish_s.dims[-1] == "rank"
+        assert data.finish_s.notnull().sum().item() == 8 + 64
+        assert data.attrs["kind"] == "sweep"
+
+
+# going on with a sweep
+
+
+def test_a_sweep_is_gone_on_with_and_extended(path):
+    old = [point(0, 0, 0), point(1, 1, 1), Point((1, 0, 0), "bad", "failed", "why")]
+    with sweep_writer(path, AXES, excluded={(1, 1, 2)}, spec_text="1", command="first") as writer:
+        writer.add(old)
+    with sweep_writer(
+        path, AXES, excluded={(1, 1, 2)}, spec_text="1", command="again", resume=True
+    ) as writer:
+        assert writer.done == {old[0].id: old[0].at, old[1].id: old[1].at}
+        assert writer.failed == {"bad": (1, 0, 0)}
+        assert writer.spec_before == "1"
+        writer.add([point(1, 0, 0)])  # what failed
+    assert_holds(load(path), point(1, 0, 0))
+    assert load(path).status[1, 1, 2] == "excluded"
+    # other labels: a size in between, one size less, texts in another order, a seed more
+    wider = (
+        Axis("network.ranks", {"network.ranks": [512, 1024], "network.rails": [6, 8]}),
+        Axis("network.kind", {"network.kind": ["torus", "flat_rails"]}),
+        Axis(SEEDS, {SEEDS: [0, 1, 2, 3]}),
+    )
+    with sweep_writer(path, wider, excluded={(0, 0, 0)}, command="wider", resume=True) as writer:
+        assert writer.done == {old[1].id: (1, 1, 1)}  # the only one that is on these axes
+        writer.add([point(0, 0, 3, ranks=30, id="new"), point(1, 1, 0, id="too")])
+    sweep = load(path)
+    assert sweep.coords["network.ranks"].tolist() == [64, 512, 1024]
+    assert sweep.coords["network.rails"].tolist() == [4, 6, 8]
+    assert sweep.coords["network.kind"].tolist() == ["fat_tree", "flat_rails", "torus"]
+    for one, at in ((old[0], (0, 0, 0)), (old[1], (2, 1, 1)), (point(1, 0, 0), (2, 0, 0))):
+        found = sweep.point(at)
+        assert (found.id, found.values["time_s"]) == (one.id, one.values["time_s"])
+        np.testing.assert_array_equal(found.finish_s, one.finish_s)
+    assert sweep.point((1, 2, 3)).id == "new"
+    assert sweep.status[1, 2, 0] == sweep.status[0, 2, 0] == "excluded"
+    assert sweep.status[1, 2, 1] == "missing"
+    assert [session.command for session in sweep.header.sessions] == ["first", "again", "wider"]
+    assert sweep["finish_s"].shape == (3, 3, 4, 30)
+
+
+def test_other_axes_are_refused(path):
+    with sweep_writer(path, AXES):
+        pass
+    for axes in (AXES[:2], (AXES[1], AXES[0], AXES[2])):
+        with (
+            pytest.raises(ArchiveError, match="a sweep over network.ranks with network.rails"),
+            sweep_writer(path, axes, resume=True),
+        ):
+            pass
+
+
+def test_what_may_not_be_begun(path):
+    with sweep_writer(path, AXES) as writer:
+        writer.add([point(0, 0, 0)])
+        with (
+            pytest.raises(ArchiveError, match=rf"another process \(id {os.getpid()}\)"),
+            sweep_writer(path, AXES, resume=True),
+        ):
+            pass
+    before = path.read_bytes()
+    with (
+        pytest.raises(ArchiveError, match="already holds a sweep; go on with --resume, or name"),
+        sweep_writer(path, AXES),
+    ):
+        pass
+    with pytest.raises(ArchiveError, match="holds a sweep, not runs"):
+        write_one(path)
+    with pytest.raises(ArchiveError, match="holds a sweep, not runs"):
+        archive.load_runs(path)
+    assert path.read_bytes() == before
+    runs = path.with_name("runs.h5")
+    write_one(runs)
+    for resume in (False, True):
+        with (
+            pytest.raises(ArchiveError, match="holds runs, not a sweep; name another file"),
+            sweep_writer(runs, AXES, resume=resume),
+        ):
+            pass
+    assert files_in(path.parent) == ["a.h5", "runs.h5"]
+
+
+def test_finished_points_outlive_their_file(path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(writing.SweepWriter, "fold", lambda self: None)
+        with sweep_writer(path, AXES) as writer:
+            writer.add([point(0, 0, 0)])
+    with (
+        pytest.raises(ArchiveError, match="is gone, but finished points of its sweep are in"),
+        sweep_writer(path, AXES),
+    ):
+        pass
+    with sweep_writer(path, AXES, resume=True) as writer:
+        assert list(writer.done.values()) == [(0, 0, 0)]
+    assert_holds(load(path), point(0, 0, 0))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, OSError])
+def test_an_exception_folds_and_goes_on(path, without_folding, error):
+    def interrupted():
+        with sweep_writer(path, AXES) as writer:
+            writer.add([point(0, 0, 0)])
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    assert files_in(path.parent) == ["a.h5"]
+    assert_holds(load(path), point(0, 0, 0))
+
+
+# several processes
+
+
+def run_script(body: str, folder: Path) -> str:
+    """Run a script beside this file; forking there is safe, as it has no other threads."""
+    head = f"""
+        import os, random, resource, signal, sys, time
+        from pathlib import Path
+        sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
+        import h5py, numpy as np
+        from mrcjax import archive
+        from mrcjax.archive import ArchiveError, Axis, sweep_writer
+        from mrcjax.archive.sweep import writer as writing
+        from mrcjax.archive.sweep.segment import segments_of
+        from sweeps import point
+        folder = Path({str(folder)!r})
+        path = folder / "a.h5"
+        axes = (Axis("network.kind", {{"network.kind": ["fat_tree", "flat_rails"]}}),
+                Axis("seed", {{"seed": range(500)}}))
+        """
+    script = textwrap.dedent(head) + textwrap.dedent(body)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_fifty_kills_lose_nothing(tmp_path):
+    """Batches of two points; killed anywhere, and a quarter of a writer's time it is folding."""
+    output = run_script(
+        """
+        random.seed(1)
+        writing.FOLDING_SHARE = 0.3
+        finished, opened = set(), 0
+        with sweep_writer(path, axes):
+            pass
+        for trial in range(50):
+            read_end, write_end = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    with sweep_writer(path, axes, resume=True) as writer:
+                        places = [at for at in np.ndindex(2, 500) if f"id{at}" not in writer.done]
+                        for batch in zip(places[::2], places[1::2]):
+                            writer.add(point(*at, ranks=100) for at in batch)
+                            os.write(write_end, "".join(f"id{at}\\n" for at in batch).encode())
+                finally:
+                    os._exit(1)
+            os.close(write_end)
+            time.sleep(random.uniform(0.02, 0.4))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            with os.fdopen(read_end) as stream:
+                finished |= set(stream.read().splitlines())
+            with h5py.File(path) as file:
+                assert file["time_s"].shape == (2, 500)
+            sweep = archive.load_sweep(path)
+            there = set(sweep["id"].ravel())
+            assert finished <= there, finished - there
+            for at in list(sweep.places("done"))[-3:]:
+                wanted = point(*at, ranks=100)
+                assert sweep["time_s"][at] == wanted.values["time_s"]
+                assert (sweep.finish_s(at) == wanted.finish_s).all()
+            opened += 1
+        print(len(finished), opened)
+        """,
+        tmp_path,
+    )
+    finished, opened = map(int, output.split())
+    assert opened == 50
+    assert finished > 50
