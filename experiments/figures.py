@@ -21,7 +21,7 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 def figure(
     title: str, command: str, *, width: float = 9.0, height: float = 4.2, caption: str = ""
 ) -> Figure:
-    """Make a figure with a title on the left, caption and command below; panels are the caller's."""
+    """Make a figure with a title on the left, caption and command below it."""
     caption = f"{caption}\nMade by: {command}".strip()
     headline = textwrap.fill(title, int(width * 10.5))
     below = "\n".join(textwrap.fill(line, int(width * 15.5)) for line in caption.splitlines())

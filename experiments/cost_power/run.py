@@ -304,8 +304,8 @@ def draw(given: Asked, found: Sequence[Candidate], run_costs: Table, article: Ar
         f"{found[0].network.ranks:,} GPUs",
         given.command,
         height=5.0,
-        caption="Vertical marks: the article's figures. White: kW of bars that are cut off. Cost of a "
-        "run with the training step emulated on each network.",
+        caption="Vertical marks: the article's figures. White: kW of bars cut off. Cost of a run "
+        "with the training step emulated on each network.",
     )
     left, right = drawn.subplots(1, 2, width_ratios=(1.25, 1))
     said = claims_of(article)
