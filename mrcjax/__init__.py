@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec, SpecError, load_spec
     from mrcjax.step import train
+    from mrcjax.sweeping import sweep
     from mrcjax.tuning import Tuned, tune
 
 __version__ = "0.1.0"
@@ -72,6 +73,7 @@ __all__ = [
     "load_spec",
     "lower_bounds",
     "run",
+    "sweep",
     "table_schedule",
     "train",
     "tune",
@@ -95,6 +97,7 @@ _MODULE_OF_NAME = {
     "load_spec": "spec",
     "lower_bounds": "bound",
     "run": "emulation",
+    "sweep": "sweeping",
     "table_schedule": "collective",
     "train": "step",
     "tune": "tuning",

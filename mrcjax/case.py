@@ -53,11 +53,12 @@ class Case:
         return self.program.schedule
 
 
-def build(spec: Spec) -> Case:
+def build(spec: Spec, *, known: dict[Any, Wiring] | None = None) -> Case:
     """Lay out network, schedule and numbers; raises SpecError for what cannot be built.
 
     Arrays have the spec's precision; float64 needs JAX's 64-bit mode, which the command line
-    switches on and the library leaves alone.
+    switches on and the library leaves alone. `known`: networks by their section and precision,
+    looked up and added to.
     """
     dtype = jnp.dtype(spec.engine.precision)
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
@@ -65,7 +66,7 @@ def build(spec: Spec) -> Case:
             'engine.precision: "float64" needs JAX\'s 64-bit mode; call '
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
-    wiring = network.build(spec.network)
+    wiring = _wired(spec, {} if known is None else known)
     draws = Draws(spec.faults, wiring)
     built, wiring = wiring, _routed_anew(spec, draws, wiring)
     if wiring.network.by_table and spec.traffic is None:
@@ -98,6 +99,15 @@ def build(spec: Spec) -> Case:
             shares=_shares(program, dtype),
         )
     return Case(spec, wiring, program, params, config, draws, flows)
+
+
+def _wired(spec: Spec, known: dict[Any, Wiring]) -> Wiring:
+    for there, wiring in known.items():
+        if there == (spec.network, spec.engine.precision):
+            return wiring
+    wiring = network.build(spec.network)
+    known[spec.network, spec.engine.precision] = wiring
+    return wiring
 
 
 def recut(case: Case, spec: Spec) -> Case:

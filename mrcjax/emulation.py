@@ -58,7 +58,7 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         started = time.perf_counter()
         case = build(spec)
         written = write_out(case) if spec.engine.kind == "fluid" else None
-        inputs = _inputs(case, written)
+        inputs = inputs_of(case, written)
         built = time.perf_counter()
         emulation = _compile(inputs, case.config, brief, emulate if written is None else fair)
         compiled = time.perf_counter()
@@ -68,7 +68,7 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
             found = _recall(known, inputs, case.config, emulation)
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        outcome = _outcome(case, found, written, wall_s)
+        outcome = outcome_of(case, found, wall_s, written)
         if written is not None:
             return outcome
 
@@ -92,7 +92,7 @@ def _with_scenarios(case: Case, outcome: Outcome, schedule: Schedule) -> Outcome
     return replace(outcome, wall_s=wall_s, scenarios=Scenarios(times_s))
 
 
-def _inputs(case: Case, written: Written | None) -> tuple:
+def inputs_of(case: Case, written: Written | None = None) -> tuple:
     """Arguments of `emulate`, or of `fair` where the sends are written out."""
     if written is None:
         return case.params, case.network, _plain(case)
@@ -117,18 +117,13 @@ def _run_aggregated(spec: Spec) -> Outcome:
         built = time.perf_counter()
         times = aggregate.times_of(case)
         wall_s = {"build": built - started, "compile": 0.0, "run": time.perf_counter() - built}
-        return _outcome(case, times, None, wall_s)
+        return outcome_of(case, times, wall_s)
 
 
 def times_of(case: Case) -> Times:
     """Times of a built case, by the code that `run` compiles for it; for search loops."""
-    inputs = _inputs(case, None)
+    inputs = inputs_of(case)
     return _compile(inputs, case.config, False, emulate)(*inputs)
-
-
-def outcome_of(case: Case, times: Times, wall_s: dict[str, float]) -> Outcome:
-    """What `run` gives back for a case whose times are known."""
-    return _outcome(case, times, None, wall_s)
 
 
 def _plain(case: Case) -> Schedule:
@@ -185,7 +180,7 @@ def _continues(phase: Phase, last: int, before: Phase) -> bool:
 
 def _compile(inputs: tuple, config: Config, brief: bool, engine: Callable):
     """Compile once per structure and shapes; numbers are arguments."""
-    key = _structure(inputs, config, brief)
+    key = structure_of(inputs, config, brief)
     with _compiling:
         is_new = key not in _compiled
         made = _compiled.setdefault(key, Future())
@@ -207,7 +202,7 @@ def _compile(inputs: tuple, config: Config, brief: bool, engine: Callable):
     return made.result()
 
 
-def _structure(inputs: tuple, config: Config, brief: bool) -> tuple:
+def structure_of(inputs: tuple, config: Config, brief: bool = False) -> tuple:
     """What runs that share compiled code have in common."""
     leaves, structure = jax.tree.flatten(inputs)
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
@@ -217,15 +212,19 @@ def _structure(inputs: tuple, config: Config, brief: bool) -> tuple:
 def _recall(known: dict, inputs: tuple, config: Config, emulation: Callable) -> Any:
     """Emulate what is not known yet."""
     numbers = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(inputs))
-    key = (_structure(inputs, config, False), numbers)
+    key = (structure_of(inputs, config), numbers)
     if key not in known:
         known[key] = jax.block_until_ready(emulation(*inputs))
     return known[key]
 
 
-def _outcome(
-    case: Case, found: Times | SendTimes, written: Written | None, wall_s: dict[str, float]
+def outcome_of(
+    case: Case,
+    found: Times | SendTimes,
+    wall_s: dict[str, float],
+    written: Written | None = None,
 ) -> Outcome:
+    """What `run` gives back for a case whose times are known."""
     spec = case.spec
     if isinstance(found, Times) or written is None:
         assert isinstance(found, Times)

@@ -20,11 +20,15 @@ MOST_SENDS = 50_000  # of a run that is repeated
 
 
 def order_warning(
-    case: Case, time_s: float, schedule_bound_s: float, again: Callable[[Config], float]
+    case: Case,
+    time_s: float,
+    schedule_bound_s: float,
+    again: Callable[[Config], float] | None = None,
 ) -> str | None:
     """Say what round order costs, if it may be more than 2 %; None if not.
 
-    again: emulates the case with another Config and gives the completion time, s.
+    again: emulates the case with another Config and gives the completion time, s; None: only the
+    distance to the bound is told.
     """
     cables = [tier.name for tier in case.network.tiers if tier.sharing == "cable"]
     # a lane on a line of its own meets no other
@@ -40,7 +44,7 @@ def order_warning(
         bound_to_ports(p, case.network) and in_arrival_order(case.network, p, by_arrival)
         for p in phases
     )
-    if can_arrive and sends <= MOST_SENDS:
+    if again is not None and can_arrive and sends <= MOST_SENDS:
         free_s = again(by_arrival)
         if time_s <= WORTH_SAYING * free_s:
             return None

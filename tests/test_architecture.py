@@ -26,6 +26,7 @@ CHAIN = [
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
     {"step", "tuning"},
+    {"sweeping"},
     {"comparison"},
     {"cli"},
     {"__main__"},

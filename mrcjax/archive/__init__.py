@@ -2,7 +2,7 @@
 
 from mrcjax.archive.contents import Archive, load, load_runs
 from mrcjax.archive.error import ArchiveError
-from mrcjax.archive.layout import SCHEMA
+from mrcjax.archive.layout import SCHEMA, scalars_of
 from mrcjax.archive.run import AnyRun, Run, utilisation_of_link
 from mrcjax.archive.sweep import Axis, Point, Sweep, SweepWriter, load_sweep, sweep_writer
 from mrcjax.archive.table import Column, Table
@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "load_runs",
     "load_sweep",
+    "scalars_of",
     "sweep_writer",
     "utilisation_of_link",
     "write",

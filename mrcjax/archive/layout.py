@@ -1,6 +1,10 @@
 """Say what every run has in the file, and under which names runs and tables stand there."""
 
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from mrcjax.outcome import Outcome
 
 # 1: runs. 2: sweeps too; a file says which it is. What was written as 1 reads as runs.
 SCHEMA = 2
@@ -44,6 +48,11 @@ SCALARS = (
         "busy time of the busiest link over the completion time",
     ),
 )
+
+
+def scalars_of(outcome: Outcome) -> dict[str, Any]:
+    """Return the numbers and texts of a run by key."""
+    return {scalar.key: scalar.dtype(attrgetter(scalar.attribute)(outcome)) for scalar in SCALARS}
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -20,7 +20,7 @@ from mrcjax.archive.dataset import (
     store_text,
 )
 from mrcjax.archive.error import ArchiveError
-from mrcjax.archive.layout import SCALARS, SCHEMA, Scalar, free_name, group_name
+from mrcjax.archive.layout import SCALARS, SCHEMA, free_name, group_name, scalars_of
 from mrcjax.archive.opening import kind_of, opened
 from mrcjax.archive.provenance import iso, version, versions
 from mrcjax.archive.replacing import folder_made, locked, replaced, resolved, try_folder
@@ -123,7 +123,7 @@ def _write_runs(
 ) -> tuple[str, ...]:
     taken = {str(name) for name in read(file["run"])}
     names = tuple(free_name(name, taken) for name, _ in named)
-    rows = [{s.key: _scalar(outcome, s) for s in SCALARS} for _, outcome in named]
+    rows = [scalars_of(outcome) for _, outcome in named]
     extend(file["run"], list(names))
     for scalar in SCALARS:
         extend(file[scalar.key], [row[scalar.key] for row in rows])
@@ -151,13 +151,6 @@ def _write_runs(
         _write_flows(group, outcome)
         _write_scenarios(group, outcome)
     return names
-
-
-def _scalar(outcome: Outcome, scalar: Scalar) -> Any:
-    value: Any = outcome
-    for part in scalar.attribute.split("."):
-        value = getattr(value, part)
-    return scalar.dtype(value)
 
 
 def _write_ranks(group: Any, outcome: Outcome) -> None:

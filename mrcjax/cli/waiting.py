@@ -40,14 +40,16 @@ def at_once(work: Callable[[], T], what: str) -> T:
     return result  # pyright: ignore[reportReturnType]
 
 
-def until_interrupted(work: Callable[[Callable[[], bool]], T], what: str) -> T:
+def until_interrupted(
+    work: Callable[[Callable[[], bool]], T], what: str, ending: str = "with the best so far"
+) -> T:
     """Do work that asks whether to stop; Ctrl-C makes it stop, a second one ends the process."""
     stop = threading.Event()
 
     def ask(_: int, __: Any) -> None:
         if stop.is_set():
             os._exit(interrupted())
-        print("\nmrcjax: ending with the best so far; Ctrl-C again ends at once", file=sys.stderr)
+        print(f"\nmrcjax: ending {ending}; Ctrl-C again ends at once", file=sys.stderr)
         stop.set()
 
     if threading.current_thread() is not threading.main_thread():

@@ -38,6 +38,7 @@ from mrcjax.spec.sections import (
     Spec,
 )
 from mrcjax.spec.shares import RailShares
+from mrcjax.spec.sweep import SweepPoint, SweepSpec, load_sweep, sweep_to_toml
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import (
     MODELS,
@@ -88,6 +89,8 @@ __all__ = [
     "SlimFly",
     "Slow",
     "Spec",
+    "SweepPoint",
+    "SweepSpec",
     "SpecError",
     "Torus",
     "Traffic",
@@ -99,8 +102,10 @@ __all__ = [
     "example_kinds",
     "json_schema",
     "load_spec",
+    "load_sweep",
     "node_name",
     "rank_of",
     "spec_from_dict",
     "spec_to_toml",
+    "sweep_to_toml",
 ]

@@ -39,12 +39,24 @@ def load_spec(path_or_text: str | Path, set: str | Sequence[str] = ()) -> Spec:
     Raises:
         SpecError: for anything wrong in it, including a file that cannot be read.
     """
+    raw = read_raw(path_or_text, (set,) if isinstance(set, str) else set)
+    if "sweep" in raw:
+        raise SpecError(
+            "is a table of many runs, and this is for one",
+            where="sweep",
+            remedy="use `mrcjax sweep`, or leave the table out",
+        )
+    return spec_from_dict(raw)
+
+
+def read_raw(path_or_text: str | Path, set: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the tables of a spec, unchecked, with overrides put in; raises SpecError."""
     text, name = _read(path_or_text)
     raw = _parse(text, name)
-    for override in (set,) if isinstance(set, str) else set:
+    for override in set:
         _apply(raw, override)
     _find_files(raw, None if name == "the spec" else Path(name).parent)
-    return spec_from_dict(raw)
+    return raw
 
 
 def _find_files(raw: dict[str, Any], folder: Path | None):
@@ -143,9 +155,9 @@ def _apply(raw: dict[str, Any], override: str):
                 remedy="write for example network.ranks=4096",
             )
     if isinstance(table, list):
-        table[_list_index(table, keys[-1], override)] = _override_value(text)
+        table[_list_index(table, keys[-1], override)] = override_value(text)
     else:
-        table[keys[-1]] = _override_value(text)
+        table[keys[-1]] = override_value(text)
 
 
 def _list_index(items: list[Any], key: str, override: str) -> int:
@@ -158,8 +170,8 @@ def _list_index(items: list[Any], key: str, override: str) -> int:
     return int(key)
 
 
-def _override_value(text: str) -> Any:
-    """Read as a TOML value where that works ("4096", "[1, 2]", "true"), else take the text."""
+def override_value(text: str) -> Any:
+    """Read an override as a TOML value where that works ("4096", "[1, 2]"), else take the text."""
     stripped = text.strip()
     try:
         parsed = tomllib.loads(f"value = {stripped}")
@@ -214,31 +226,31 @@ def _examples(annotation: Any) -> list[Any]:
     return []
 
 
-def _members(annotation: Any) -> list[Any]:
+def members_of(annotation: Any) -> list[Any]:
     """Return the members of a union, annotations stripped; a plain type is its own member."""
     if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
+        return members_of(get_args(annotation)[0])
     if get_origin(annotation) is Union or type(annotation).__name__ == "UnionType":
-        return [member for part in get_args(annotation) for member in _members(part)]
+        return [member for part in get_args(annotation) for member in members_of(part)]
     return [annotation]
 
 
 def _choices(annotation: Any) -> list[Any]:
     return [
         choice
-        for member in _members(annotation)
+        for member in members_of(annotation)
         if get_origin(member) is Literal
         for choice in get_args(member)
     ]
 
 
 def _structs(annotation: Any) -> list[type]:
-    members = [m for m in _members(annotation) if isinstance(m, type)]
+    members = [m for m in members_of(annotation) if isinstance(m, type)]
     return [m for m in members if issubclass(m, msgspec.Struct)]
 
 
 def _items_struct(annotation: Any) -> type | None:
-    for member in _members(annotation):
+    for member in members_of(annotation):
         if get_origin(member) is tuple and (found := _structs(get_args(member)[0])):
             return found[0]
     return None
@@ -372,7 +384,7 @@ def _explained(error: msgspec.ValidationError, raw: Mapping[str, Any]) -> SpecEr
 
 def _members_allow(annotation: Any) -> bool:
     """Tell whether something else than the listed choices may stand there."""
-    return any(get_origin(m) is not Literal for m in _members(annotation) if m is not type(None))
+    return any(get_origin(m) is not Literal for m in members_of(annotation) if m is not type(None))
 
 
 def _wanted(message: str, annotation: Any, is_item: bool) -> str:
@@ -391,6 +403,15 @@ def _wanted(message: str, annotation: Any, is_item: bool) -> str:
         others = [_WORDS.get(name, name) for name in names if name != "str"]
         words = " or ".join([f"one of {', '.join(show_value(c) for c in choices)}", *others])
     return f"must be {words}{bound}"
+
+
+def annotation_at(key: str, raw: Mapping[str, Any]) -> Any:
+    """Return the annotation of the field at a dotted place; None where there is none."""
+    place = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", key)
+    try:
+        return _look_up(place, raw)[1]
+    except (SpecError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _look_up(where: str, raw: Mapping[str, Any]) -> tuple[Any, Any]:

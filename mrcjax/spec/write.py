@@ -71,6 +71,17 @@ def _toml(value: Any) -> str:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of the TOML file."""
     schema = msgspec.json.schema(Spec, schema_hook=_schema_of)
+    schema["$defs"]["Spec"]["properties"]["sweep"] = {
+        "type": "object",
+        "description": "Keys of the other tables, dotted, each with a list or a range of values; "
+        "zip, where, keep, cases. For `mrcjax sweep` alone.",
+        "properties": {
+            "zip": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+            "where": {"type": "string"},
+            "keep": {"type": "array", "items": {"enum": ["finish"]}},
+            "cases": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+        },
+    }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "mrcjax spec"} | (
         schema
     )

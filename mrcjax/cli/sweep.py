@@ -1,0 +1,106 @@
+"""`mrcjax sweep`: emulate every point of a grid of specs."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Suppress, UseAppendAction, arg
+
+from mrcjax.cli.arguments import AsJson, SpecFile
+from mrcjax.cli.asking import print_json
+from mrcjax.cli.starting import prepare_jax
+from mrcjax.cli.waiting import INTERRUPTED, at_once, progress, until_interrupted
+
+SOME_FAILED = 1  # exit status
+
+
+def sweep_command(
+    spec: SpecFile,
+    *,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None,
+        arg(
+            metavar="FILE.h5",
+            help="The archive of the sweep; wins over output.file.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, arg(help="Do only what the archive lacks; the sweep may have grown since.")
+    ] = False,
+    explain: Annotated[
+        bool, arg(help="Print groups, batches, compilations, memory and time, and run nothing.")
+    ] = False,
+    overrides: Annotated[
+        UseAppendAction[tuple[str, ...]],
+        arg(
+            name="set",
+            metavar="KEY=VALUE[,VALUE...]",
+            help="Override any key of the spec; several values are swept over.",
+        ),
+    ] = (),
+    command: Suppress[str] = "",
+) -> None:
+    """Emulate every point of a [sweep] table, many at once, and keep each batch as it is done.
+
+    Ctrl-C ends it after the batch in flight, a second one at once; --resume goes on. The exit
+    status is 1 if a point failed; its reason is in the archive.
+    """
+    from mrcjax.spec import load_sweep
+
+    asked = load_sweep(spec, overrides)
+    prepare_jax()
+    from mrcjax.sweeping import sweep
+
+    if explain:
+        _explain(asked, as_json)
+        return
+
+    def work(is_stopped: Callable[[], bool]):
+        return sweep(
+            asked,
+            out,
+            resume=resume,
+            command=command,
+            report=progress,
+            is_stopped=is_stopped,
+        )
+
+    found = until_interrupted(
+        work, f"sweeping over {len(asked):,} points", ending="after the batch in flight"
+    )
+    from mrcjax.report.sweep import counts, sweep_json, sweep_text
+
+    if as_json:
+        print_json(sweep_json(found))
+    else:
+        print(sweep_text(found))
+    sys.stdout.flush()
+    of = counts(found)
+    if of["missing"]:
+        raise SystemExit(INTERRUPTED)
+    if of["failed"]:
+        raise SystemExit(SOME_FAILED)
+
+
+def _explain(asked, as_json: bool) -> None:
+    from mrcjax.sweeping import make_plan
+
+    plan = at_once(lambda: make_plan(asked), "planning")
+    if as_json:
+        print_json(
+            {"points": plan.points, "compilations": plan.compilations, "groups": plan.rows()}
+        )
+        return
+    from mrcjax.report.table import text_table
+
+    print(
+        f"{plan.points:,} points over {' x '.join(f'{a.name} ({len(a)})' for a in asked.axes)}, "
+        f"{len(plan.excluded):,} left out, {len(plan.failed):,} that cannot be; "
+        f"{plan.compilations} programs"
+    )
+    print(text_table(plan.rows()))
+    for point, _ in plan.failed[:8]:
+        print(f"cannot be: {point.error}")

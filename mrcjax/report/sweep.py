@@ -1,0 +1,69 @@
+"""Turn a sweep into a summary and a table for a terminal, and into plain values for JSON."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mrcjax.archive import Sweep
+from mrcjax.report.table import text_table
+from mrcjax.units import format_bytes, format_rate, format_seconds
+
+ROWS = 40  # of the table; more are left to `mrcjax show`
+_FORMATS = (("_bytes_per_s", format_rate), ("_bytes", format_bytes), ("_s", format_seconds))
+_SHOWN = ("time_s", "lower_bound_s", "bound_ratio", "binding_name")
+_OF_TRAINING = ("utilisation", "tokens_per_s")
+
+
+def counts(sweep: Sweep) -> dict[str, int]:
+    """Number of points by status, those left out not counted."""
+    found = Counter(sweep.status.astype(str).ravel().tolist())
+    return {status: found.get(status, 0) for status in ("done", "failed", "missing")}
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """Return what a sweep has come to: how many points, the first of them, why others failed."""
+    of = counts(sweep)
+    axes = " x ".join(f"{axis.name} ({len(axis)})" for axis in sweep.axes)
+    said = ", ".join(f"{number:,} {status}" for status, number in of.items() if number)
+    blocks = [f"{sweep.path}: {axes}; {said}"]
+    places = list(sweep.places("done"))
+    columns = [*_SHOWN, *(key for key in _OF_TRAINING if key in sweep)]
+    rows = [
+        sweep.labels(at) | {key: _shown(key, sweep[key][at]) for key in columns}
+        for at in places[:ROWS]
+    ]
+    if rows:
+        blocks.append(text_table([{k: _shown(k, v) for k, v in row.items()} for row in rows]))
+    if len(places) > ROWS:
+        blocks.append(f"and {len(places) - ROWS:,} more: `mrcjax show {sweep.path}`")
+    reasons = Counter(str(sweep.reason[at]) for at in sweep.places("failed"))
+    blocks += [f"failed ({number:,}): {reason}" for reason, number in reasons.most_common(8)]
+    return "\n\n".join(blocks)
+
+
+def _shown(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    for ending, write in _FORMATS:
+        if key.endswith(ending):
+            return write(float(value))
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    return f"{float(value):.6g}"
+
+
+def sweep_json(sweep: Sweep) -> dict[str, Any]:
+    """Return the object of `mrcjax sweep --json`: axes, and one row for every point done."""
+    keys = ("time_s", "lower_bound_s", "bound_ratio", "bound_kind", "busbw_bytes_per_s")
+    return {
+        "file": str(sweep.path),
+        "axes": {axis.name: {k: list(v) for k, v in axis.coords.items()} for axis in sweep.axes},
+        "counts": counts(sweep),
+        "points": [
+            sweep.labels(at) | {key: sweep[key][at] for key in keys} for at in sweep.places("done")
+        ],
+        "failed": [
+            sweep.labels(at) | {"reason": str(sweep.reason[at])} for at in sweep.places("failed")
+        ],
+    }

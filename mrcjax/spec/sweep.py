@@ -1,0 +1,358 @@
+"""Turn a `[sweep]` table into axes, and axes into the points of a sweep: one changed spec each."""
+
+import copy
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import simpleeval
+import tomli_w
+
+from mrcjax.spec.load import read_raw, spec_from_dict
+from mrcjax.spec.ranges import is_range, labels_of, of_command_line, spread_out
+from mrcjax.spec.sections import Spec
+from mrcjax.units import SpecError, show_value
+
+CASE = "case"  # the axis of named changes
+KEEPS = ("finish",)
+_WORDS = ("zip", "where", "keep", "cases")  # keys of [sweep] that are no swept section
+
+
+@dataclass(frozen=True)
+class SweepAxis:
+    """One axis of a sweep: keys that change together.
+
+    coords: key -> what it is at every place, as a number in SI units or as text; the first key is
+    the name. changes: for every place the tables or values to put into the spec, by key.
+    """
+
+    name: str
+    coords: dict[str, tuple[float | str, ...]]
+    changes: tuple[dict[str, Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One point: its place along every axis, and its spec or what is wrong with it."""
+
+    at: tuple[int, ...]
+    labels: dict[str, float | str]
+    spec: Spec | None
+    error: SpecError | None = None
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A spec with a `[sweep]` table.
+
+    base: the spec's other tables, as TOML gives them. keep: arrays to keep of every point.
+    """
+
+    base: dict[str, Any]
+    axes: tuple[SweepAxis, ...]
+    where: str | None
+    keep: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Places on the grid, those that `where` leaves out included."""
+        count = 1
+        for axis in self.axes:
+            count *= len(axis)
+        return count
+
+    def places(self) -> Iterator[tuple[int, ...]]:
+        """Every place, the last axis quickest."""
+        return itertools.product(*(range(len(axis)) for axis in self.axes))
+
+    def labels(self, at: tuple[int, ...]) -> dict[str, float | str]:
+        """What every swept key is at a place."""
+        return {
+            key: values[i]
+            for axis, i in zip(self.axes, at, strict=True)
+            for key, values in axis.coords.items()
+        }
+
+    def raw(self, at: tuple[int, ...]) -> dict[str, Any]:
+        """The tables of the spec at a place; raises SpecError where a change has no place."""
+        raw = copy.deepcopy(self.base)
+        for axis, i in zip(self.axes, at, strict=True):
+            for key, value in axis.changes[i].items():
+                if key == CASE:
+                    _merge(raw, value)
+                else:
+                    _put(raw, key, copy.deepcopy(value))
+        return raw
+
+    def point(self, at: tuple[int, ...]) -> SweepPoint | None:
+        """The point at a place; None where `where` leaves it out."""
+        labels = self.labels(at)
+        try:
+            raw = self.raw(at)
+            if self.where is not None and not self._is_wanted(raw, labels):
+                return None
+            return SweepPoint(at, labels, spec_from_dict(raw))
+        except SpecError as error:
+            return SweepPoint(at, labels, None, error)
+
+    def _is_wanted(self, raw: dict[str, Any], labels: dict[str, float | str]) -> bool:
+        names: dict[str, Any] = copy.deepcopy(raw)
+        for key, value in labels.items():
+            if key != CASE and not isinstance(value, str):
+                _put(names, key, value)
+        for key, value in labels.items():
+            last = key.rpartition(".")[2]
+            if last not in names and [k.rpartition(".")[2] for k in labels].count(last) == 1:
+                names[last] = value
+        try:
+            return bool(self._condition.eval(None, previously_parsed=self._parsed, names=names))
+        except Exception as error:
+            raise _no_condition(self.where, error, names) from None
+
+    @cached_property
+    def _condition(self) -> "_Condition":
+        return _Condition()
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return _Condition.parse(self.where or "True")
+
+
+class _Condition(simpleeval.SimpleEval):
+    """Conditions with names that differ from point to point, parsed once."""
+
+    def eval(self, expr, previously_parsed=None, *, names: dict[str, Any] | None = None):
+        """The value of an expression with these names."""
+        self.names = names or {}
+        return super().eval(expr, previously_parsed)
+
+
+def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
+    """Read a spec with a `[sweep]` table, as `load_spec` reads one without.
+
+    Args:
+        path_or_text: as for `load_spec`.
+        set: overrides; one with several values, "network.ranks=64,128", makes an axis, in the
+            place of the table's own for this key.
+
+    Raises:
+        SpecError: the file, the table or an override is wrong; a point that cannot be is no error
+            here.
+    """
+    several = {k: of_command_line(v) for k, v in map(_several, set) if len(v) > 1}
+    single = [override for override in set if len(_several(override)[1]) <= 1]
+    raw = read_raw(path_or_text, single)
+    table = raw.pop("sweep", {})
+    if not isinstance(table, dict):
+        raise SpecError("must be a table", where="sweep", value=table, remedy=_REMEDY)
+    where, keep = table.pop("where", None), table.pop("keep", list(KEEPS))
+    together, cases = table.pop("zip", []), table.pop("cases", [])
+    swept = {k: v for k, v in _leaves(table, "") if k not in _keys(single)} | several
+    by_case = _case_axis(cases)
+    known = copy.deepcopy(raw)  # tells what the keys take, with the tables of the first case
+    _merge(known, by_case[0].changes[0][CASE] if by_case else {})
+    values = {key: spread_out(key, value, known) for key, value in swept.items()}
+    axes = [*by_case, *_zipped(values, together, known)]
+    if not axes:
+        raise SpecError("has nothing to sweep over", where="sweep", remedy=_REMEDY)
+    _check_words(where, keep)
+    made = SweepSpec(raw, tuple(axes), where, tuple(keep))
+    _check_somewhere(made)
+    return made
+
+
+def sweep_to_toml(made: SweepSpec) -> str:
+    """Write a sweep as a spec that asks for the same points."""
+    table: dict[str, Any] = {}
+    for axis in made.axes:
+        for key in axis.coords:
+            if key == CASE:
+                names = [{"name": name} for name in axis.coords[CASE]]
+                changes = [change[CASE] for change in axis.changes]
+                table["cases"] = [n | c for n, c in zip(names, changes, strict=True)]
+            else:
+                table[key] = [change[key] for change in axis.changes]
+    together = [list(axis.coords) for axis in made.axes if len(axis.coords) > 1]
+    table |= {"zip": together} if together else {}
+    table |= {} if made.where is None else {"where": made.where}
+    return tomli_w.dumps(made.base | {"sweep": table | {"keep": list(made.keep)}})
+
+
+_REMEDY = (
+    "write for example a line [sweep] and under it network.ranks = [64, 128, 256], or "
+    "--set network.ranks=64,128,256"
+)
+
+
+def _several(override: str) -> tuple[str, list[str]]:
+    """Key and values of an override; a comma in quotes or brackets parts nothing."""
+    key, _, text = override.partition("=")
+    parts = re.findall(r"""(?:[^,"'\[\]{}]|"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\})+""", text)
+    return key.strip(), [part.strip() for part in parts if part.strip()]
+
+
+def _keys(overrides: Sequence[str]) -> list[str]:
+    return [override.partition("=")[0].strip() for override in overrides]
+
+
+def _leaves(table: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Swept keys of the nested table and what stands there, in order."""
+    for key, value in table.items():
+        place = f"{where}.{key}".strip(".")
+        if isinstance(value, dict) and not is_range(value):
+            yield from _leaves(value, place)
+        elif isinstance(value, list | dict):
+            yield place, value
+        else:
+            near = f"; {' and '.join(_WORDS)} are known here beside sections" if not where else ""
+            raise SpecError(
+                "is swept, and needs a list or a range",
+                where=f"sweep.{place}",
+                value=value,
+                remedy=f'write [{show_value(value)}] or {{ from = "1 MB", to = "1 GB", count = 4, '
+                f'spacing = "log" }}{near}',
+            )
+
+
+def _case_axis(cases: Any) -> list[SweepAxis]:
+    """The axis of named changes."""
+    if not cases:
+        return []
+    if not isinstance(cases, list) or not all(isinstance(c, dict) for c in cases):
+        raise SpecError(
+            "must be tables", where="sweep.cases", value=cases, remedy="write [[sweep.cases]]"
+        )
+    names = []
+    for number, case in enumerate(cases):
+        where = f"sweep.cases[{number}]"
+        name = case.get("name")
+        if not isinstance(name, str) or not name:
+            raise SpecError(
+                "has no name", where=where, value=case, remedy='add for example name = "fat tree"'
+            )
+        if name in names:
+            raise SpecError("stands there twice", where=f"{where}.name", value=name, remedy="")
+        names.append(name)
+    changes = tuple({CASE: {k: v for k, v in c.items() if k != "name"}} for c in cases)
+    return [SweepAxis(CASE, {CASE: tuple(names)}, changes)]
+
+
+def _zipped(
+    values: dict[str, list[Any]], together: Any, raw: dict[str, Any]
+) -> Iterator[SweepAxis]:
+    """Axes of the swept keys; keys that `zip` names together share one."""
+    groups = [[key] for key in values]
+    listed = isinstance(together, list) and all(isinstance(g, list) for g in together)
+    for group in together if listed else [together]:
+        unknown = [key for key in group if key not in values]
+        if not listed or unknown or len(group) < 2:
+            raise SpecError(
+                "must be lists of swept keys",
+                where="sweep.zip",
+                value=together,
+                remedy='write for example zip = [["network.ranks", "network.rails"]]; swept are '
+                + ", ".join(values),
+            )
+        lengths = {key: len(values[key]) for key in group}
+        if len({*lengths.values()}) > 1:
+            told = ", ".join(f"{key} {length}" for key, length in lengths.items())
+            raise SpecError(
+                f"joins lists of unequal length ({told})",
+                where="sweep.zip",
+                remedy="give them equally many values",
+            )
+        groups = [g for g in groups if g[0] not in group[1:]]
+        groups = [group if g[0] == group[0] else g for g in groups]
+    for group in groups:
+        places = range(len(values[group[0]]))
+        coords = {key: labels_of(key, values[key], raw) for key in group}
+        changes = tuple({key: values[key][i] for key in group} for i in places)
+        yield SweepAxis(group[0], coords, changes)
+
+
+def _check_words(where: Any, keep: Any) -> None:
+    if where is not None and not isinstance(where, str):
+        raise SpecError(
+            "must be text", where="sweep.where", value=where, remedy='write "network.ranks >= 256"'
+        )
+    if not isinstance(keep, list) or any(word not in KEEPS for word in keep):
+        raise SpecError(
+            "is not known",
+            where="sweep.keep",
+            value=keep,
+            remedy=f"use [] or {show_value(list(KEEPS))}",
+        )
+    if where is not None:
+        try:
+            _Condition.parse(where)
+        except Exception as error:
+            raise _no_condition(where, error, {}) from None
+
+
+def _no_condition(where: str | None, error: Exception, names: Mapping[str, Any]) -> SpecError:
+    known = f"; known here: {', '.join(names)}" if names else ""
+    return SpecError(
+        f"cannot be worked out ({str(error).splitlines()[0] if str(error) else error})",
+        where="sweep.where",
+        value=where,
+        remedy=f'write for example "network.ranks * network.rails <= 65536"{known}',
+    )
+
+
+def _check_somewhere(made: SweepSpec) -> None:
+    """Refuse a sweep of which no point can be, and say what is wrong with the first."""
+    first: SpecError | None = None
+    for at in made.places():
+        point = made.point(at)
+        if point is None:
+            continue
+        if point.error is None:
+            return
+        if point.error.where == "sweep.where":
+            raise point.error
+        first = first or point.error
+    if first is not None:
+        raise first
+    raise SpecError("leaves no point", where="sweep.where", value=made.where, remedy="ask for less")
+
+
+def _merge(raw: dict[str, Any], change: Mapping[str, Any]) -> None:
+    """Put tables into tables; one with a kind of its own takes the place of another whole."""
+    for key, value in change.items():
+        if isinstance(value, dict) and isinstance(raw.get(key), dict) and "kind" not in value:
+            _merge(raw[key], value)
+        else:
+            raw[key] = copy.deepcopy(value)
+
+
+def _put(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value at a dotted place; a number in it counts in a list."""
+    *path, last = key.split(".")
+    table: Any = raw
+    for step in path:
+        if isinstance(table, list):
+            table = table[int(step)] if step.isdigit() and int(step) < len(table) else None
+        else:
+            table = table.setdefault(step, {})
+        if not isinstance(table, dict | list):
+            raise _no_place(key, step)
+    if isinstance(table, dict):
+        table[last] = value
+    elif last.isdigit() and int(last) < len(table):
+        table[int(last)] = value
+    else:
+        raise _no_place(key, last)
+
+
+def _no_place(key: str, step: str) -> SpecError:
+    return SpecError(
+        f"goes into {step}, which is not there or no table",
+        where=f"sweep.{key}",
+        remedy="have the spec say what is there, or sweep another key",
+    )

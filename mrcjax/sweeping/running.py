@@ -1,0 +1,129 @@
+"""`sweep`: emulate every point of a sweep that is not done yet, and keep each batch at once."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
+from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
+from mrcjax.spec import load_sweep as load_sweep_spec
+from mrcjax.sweeping.batch import Running, finish, launch, prepare
+from mrcjax.sweeping.plan import Group, make_plan
+from mrcjax.sweeping.result import Result
+
+Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
+Report = Callable[[str], None]
+
+
+def sweep(
+    spec: SweepSpec | str | Path,
+    out: str | Path | None = None,
+    *,
+    set: Sequence[str] = (),
+    resume: bool = False,
+    command: str = "",
+    report: Report | None = None,
+    is_stopped: Callable[[], bool] | None = None,
+) -> Sweep:
+    """Emulate all points of a sweep; what `mrcjax sweep` does.
+
+    Points of equal arrays run many at once, by one compiled program. Every finished batch is on
+    disk before the next one is waited for.
+
+    Args:
+        spec: a spec with a `[sweep]` table, its file or its text.
+        out: the archive, HDF5; without it output.file of the spec.
+        set: overrides as of the command line; one with several values is swept over.
+        resume: do only what the archive lacks; the sweep may have grown since.
+        command: the command line, for the archive.
+        report: told in words how far it is.
+        is_stopped: asked between batches whether to end early, with what is done.
+
+    Raises:
+        SpecError: the sweep cannot be read, or not one of its points can be run.
+        ArchiveError: the archive cannot be written, or holds something else.
+    """
+    asked = spec if isinstance(spec, SweepSpec) else load_sweep_spec(spec, set)
+    target = out if out is not None else asked.base.get("output", {}).get("file")
+    if target is None:
+        raise SpecError(
+            "is needed: points are kept as they are finished",
+            where="output.file",
+            remedy="name an archive with --out FILE.h5",
+        )
+    _sweep_into(target, asked, resume, command, report, is_stopped)
+    return load_sweep(target)
+
+
+def _sweep_into(
+    target: str | Path,
+    asked: SweepSpec,
+    resume: bool,
+    command: str,
+    report: Report | None,
+    is_stopped: Callable[[], bool] | None,
+) -> None:
+    axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
+    text = sweep_to_toml(asked)
+    excluded = [at for at in asked.places() if asked.point(at) is None]
+    with sweep_writer(
+        target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
+    ) as writer:
+        plan = make_plan(asked, writer.done)
+        writer.add(
+            Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
+        )
+        progress = Progress(plan.points, report)
+        for part, results in in_turn(_parts(plan.groups), asked.keep):
+            _, points, ids = part
+            writer.add(map(_kept, points, ids, results))
+            progress.more(len(points))
+            if is_stopped is not None and is_stopped():
+                break
+
+
+def _parts(groups: Iterable[Group]) -> Iterator[Part]:
+    for group in groups:
+        for points, ids in group.parts():
+            yield group, points, ids
+
+
+def _kept(point: Any, id_: str, result: Result) -> Point:
+    status = "failed" if result.reason else "done"
+    return Point(point.at, id_, status, result.reason, result.values, result.finish_s)
+
+
+def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part, list[Result]]]:
+    """Results of every batch, in this process: the next is built and begun while one runs."""
+    before: tuple[Part, Running] | None = None
+    for part in parts:
+        group, points, _ = part
+        specs: list[Spec] = [point.spec for point in points]
+        prepared = prepare(specs, group.room, keep)
+        if before is not None:
+            yield before[0], finish(before[1])
+        before = part, launch(prepared)
+    if before is not None:
+        yield before[0], finish(before[1])
+
+
+class Progress:
+    """Tells how many points are done, how quickly they come and how long the rest will take."""
+
+    def __init__(self, total: int, report: Report | None):
+        self.total, self.report, self.done = total, report, 0
+        self.started = time.monotonic()
+        self.more(0)
+
+    def more(self, points: int) -> None:
+        """Count points that are done."""
+        self.done += points
+        if self.report is None:
+            return
+        taken_s = time.monotonic() - self.started
+        text = f"{self.done:,} of {self.total:,} points"
+        if self.done and taken_s > 0:
+            rate = self.done / taken_s
+            text += f", {rate:,.3g} a second, {(self.total - self.done) / rate:,.0f} s left"
+        self.report(text)

@@ -1,0 +1,264 @@
+"""Sweeps: what points they ask for, and that each comes out as it does alone."""
+
+import tomllib
+
+import jsonschema
+import numpy as np
+import pytest
+
+import mrcjax
+from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
+from mrcjax.sweeping import make_plan
+from mrcjax.sweeping.batch import _program
+
+BASE = """
+[network]
+kind = "flat_rails"
+ranks = 16
+rails = 3
+rail_rate = "400 Gbit/s"
+latency = "500 ns"
+
+[collective]
+kind = "all_reduce"
+size = "16 MB"
+
+[faults]
+random = [{ what = "port", rate = 0.3, left = 0.5, seed = 4 }]
+"""
+
+
+def points(spec):
+    return [spec.point(at) for at in spec.places()]
+
+
+def labels(spec):
+    return [tuple(p.labels.values()) for p in points(spec) if p is not None]
+
+
+def test_axes_multiply_and_the_last_is_quickest():
+    spec = load_sweep(
+        BASE + '[sweep]\nnetwork.ranks = [8, 16]\ncollective.size = ["1 MB", "2 MB", "1 GiB"]'
+    )
+    sizes = (1e6, 2e6, 2.0**30)
+    assert labels(spec) == [(n, s) for n in (8, 16) for s in sizes]
+    assert [float(p.spec.the_collective.size) for p in points(spec)] == [*sizes] * 2
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "expected"),
+    [
+        ("{ from = 1, to = 4 }", "network.rails", (1, 2, 3, 4)),
+        ("{ from = 4, to = 16, step = 6 }", "network.ranks", (4, 10, 16)),
+        ("{ from = 3, count = 3 }", "faults.random.0.seed", (3, 4, 5)),
+        ('{ from = 64, to = 4096, count = 4, spacing = "log" }', "network.ranks", (64, 256, 1024, 4096)),  # noqa: E501
+        ('{ from = "1 MB", to = "1 GB", count = 4, spacing = "log" }', "collective.size", (1e6, 1e7, 1e8, 1e9)),  # noqa: E501
+        ('{ from = "100 ns", to = "300 ns", step = "100 ns" }', "network.latency", (1e-7, 2e-7, 3e-7)),  # noqa: E501
+        ("{ from = 0.1, to = 0.3, count = 3 }", "faults.random.0.left", (0.1, 0.2, 0.3)),
+    ],
+)  # fmt: skip
+def test_ranges(written, key, expected):
+    spec = load_sweep(BASE + f"[sweep]\n{key} = {written}")
+    assert spec.axes[0].coords[key] == pytest.approx(expected, rel=1e-12)
+    assert all(p.spec is not None for p in points(spec))
+
+
+def test_keys_zipped_walk_together():
+    text = '[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [2, 4]\ncollective.size = ["1 MB"]\n'
+    spec = load_sweep(BASE + text + 'zip = [["network.ranks", "network.rails"]]')
+    assert [axis.name for axis in spec.axes] == ["network.ranks", "collective.size"]
+    assert labels(spec) == [(8, 2, 1e6), (16, 4, 1e6)]
+    with pytest.raises(SpecError, match="unequal length .network.ranks 2, collective.size 1"):
+        load_sweep(BASE + text + 'zip = [["network.ranks", "collective.size"]]')
+    with pytest.raises(SpecError, match="sweep.zip must be lists of swept keys"):
+        load_sweep(BASE + text + 'zip = [["network.ranks", "network.latency"]]')
+
+
+def test_a_condition_leaves_places_out():
+    text = "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [2, 4]\n"
+    spec = load_sweep(BASE + text + 'where = "ranks * rails <= 32 and collective.size"')
+    assert labels(spec) == [(8, 2), (8, 4), (16, 2)]
+    for bad, what in (("ranks >", "worked out"), ("nodes > 2", "known here"), ("ranks > 99", "no")):
+        with pytest.raises(SpecError, match=what):
+            load_sweep(BASE + text + f'where = "{bad}"')
+
+
+def test_cases_change_tables_and_a_kind_of_their_own_replaces_them():
+    spec = load_sweep(
+        BASE
+        + """
+[sweep]
+network.ranks = [8, 16]
+[[sweep.cases]]
+name = "rails"
+network = { rails = 5 }
+[[sweep.cases]]
+name = "tree"
+network = { kind = "fat_tree", radix = 32, tiers = 2, link_rate = "400 Gbit/s", latency = "1 us" }
+faults = { random = [] }
+"""
+    )
+    found = points(spec)
+    assert [p.error for p in found] == [None] * 4
+    assert [(p.labels["case"], p.spec.network.kind, p.spec.network.ranks) for p in found] == [
+        ("rails", "flat_rails", 8),
+        ("rails", "flat_rails", 16),
+        ("tree", "fat_tree", 8),
+        ("tree", "fat_tree", 16),
+    ]
+    assert found[0].spec.network.rails == 5
+
+
+def test_overrides_with_several_values_are_swept_over():
+    spec = load_sweep(BASE, ["network.ranks=8,16", "collective.size=1 MB,1 GB", "network.rails=2"])
+    assert labels(spec) == [(8, 1e6), (8, 1e9), (16, 1e6), (16, 1e9)]
+    assert points(spec)[0].spec.network.rails == 2
+    lists = load_sweep(BASE, ['network.rail_rate=["1 GB/s", "2 GB/s", "3 GB/s"],"1 GB/s"'])
+    assert len(lists) == 2
+    swept = load_sweep(BASE + "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [1, 2]", ["network.ranks=4"])  # fmt: skip  # noqa: E501
+    assert labels(swept) == [(1,), (2,)]
+    assert points(swept)[0].spec.network.ranks == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "nothing to sweep over"),
+        ("[sweep]\nnetwork.ranks = 8", "needs a list or a range"),
+        ("[sweep]\nnetwork.ranks = []", "is empty"),
+        ("[sweep]\nnetwork.ranks = [8, 8]", "a value twice"),
+        ("[sweep]\nnetwork.rankz = [8]", "did you mean"),
+        ("[sweep]\nnetwork.latency = [5]", "has no unit"),
+        ('[sweep]\ncollective.size = ["1 MB", "1 MX"]', r"size\[1\]"),
+        ("[sweep]\nfaults.random.3.seed = [8]", "goes into 3"),
+        ("[sweep]\nnetwork.ranks = { from = 2, by = 3 }", "not known in a range"),
+        ("[sweep]\nnetwork.ranks = { from = 2 }", "needs two of"),
+        ("[sweep]\nnetwork.ranks = { from = 9, to = 2 }", "never gets"),
+        ("[sweep]\nkeep = ['links']\nnetwork.ranks = [8]", "sweep.keep"),
+        ("[[sweep.cases]]\nnetwork = { ranks = 3 }", "has no name"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(text, what):
+    with pytest.raises(SpecError, match=what):
+        load_sweep(BASE + text)
+
+
+def test_the_example_is_a_sweep_that_its_schema_knows():
+    text = example("sweep")
+    assert len(load_sweep(text)) == 3 * 4 * 8
+    jsonschema.Draft202012Validator(json_schema()).validate(tomllib.loads(text))
+
+
+def test_run_refuses_a_sweep():
+    with pytest.raises(SpecError, match="mrcjax sweep"):
+        mrcjax.load_spec(BASE + "[sweep]\nnetwork.ranks = [8, 16]")
+
+
+def test_a_sweep_written_as_a_spec_asks_for_the_same(tmp_path):
+    spec = load_sweep(
+        BASE
+        + "[sweep]\nnetwork.ranks = { from = 8, to = 32, step = 8 }\nnetwork.rails = [1, 2, 3, 4]\n"
+        + 'zip = [["network.ranks", "network.rails"]]\nwhere = "ranks > 8"\n'
+        + '[[sweep.cases]]\nname = "a \\"b\\""\n[[sweep.cases]]\nname = "c"\n'
+        + 'collective = { size = "1 MB" }'
+    )
+    again = load_sweep(sweep_to_toml(spec))
+    assert [p and (p.at, p.labels, p.spec) for p in points(again)] == [
+        p and (p.at, p.labels, p.spec) for p in points(spec)
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "",
+        'collective.algorithm = "ring"',
+        'engine.precision = "float32"',
+        "collective.element_bytes = 4",
+        'engine.kind = "fluid"',
+        "network.node_size = 4\nnetwork.node_rate = '450 GB/s'\nfaults.random = []",
+    ],
+)
+def test_every_point_is_what_it_is_alone(tmp_path, change):
+    sets = [line.replace(" = ", "=").replace("'", '"') for line in change.splitlines()]
+    key = "collective.size" if "faults.random" in change else "faults.random.0.seed"
+    values = '["1 MB", "3 MB", "0 B"]' if key == "collective.size" else "[1, 2, 3, 4, 5]"
+    spec = load_sweep(BASE + f"[sweep]\n{key} = {values}", sets)
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    for point in points(spec):
+        alone = mrcjax.run(point.spec)
+        assert found["time_s"][point.at] == alone.time_s
+        assert found["lower_bound_s"][point.at] == alone.lower_bound_s
+        assert found["binding_name"][point.at] == alone.binding.name
+        assert np.array_equal(found.finish_s(point.at), alone.finish_s)
+
+
+def test_points_of_unlike_shapes_and_failing_points_are_kept_apart(tmp_path):
+    text = (
+        "[sweep]\nnetwork.ranks = [1, 2, 7]\nnetwork.rails = [1, 3]\nfaults.random.0.count = [1, 9]"  # noqa: E501
+    )
+    spec = load_sweep((BASE + text).replace("rate = 0.3, ", ""))
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    status = found.status.astype(str)
+    for point in points(spec):
+        is_too_much = (
+            point.labels["faults.random.0.count"]
+            > point.spec.network.ranks * point.spec.network.rails
+        )  # noqa: E501
+        if is_too_much:
+            with pytest.raises(SpecError, match="is more than") as refusal:
+                mrcjax.run(point.spec)
+            assert status[point.at] == "failed"
+            assert found.reason[point.at] == str(refusal.value)
+            assert np.isnan(found["time_s"][point.at])
+        else:
+            assert found["time_s"][point.at] == mrcjax.run(point.spec).time_s
+    assert {*status.ravel()} == {"done", "failed"}
+
+
+def test_resume_does_what_is_missing_and_no_more(tmp_path):
+    file = tmp_path / "s.h5"
+    told = []
+    first = BASE + "[sweep]\nnetwork.ranks = [8, 16]\nfaults.random.0.seed = [1, 2]"
+    before = mrcjax.sweep(first, file)
+    grown = BASE + "[sweep]\nnetwork.ranks = [8, 12, 16]\nfaults.random.0.seed = [1, 2, 3]"
+    after = mrcjax.sweep(grown, file, resume=True, report=told.append)
+    assert told[0].startswith("0 of 5 points")
+    assert after["time_s"].shape == (3, 3)
+    assert np.array_equal(after["time_s"][np.ix_([0, 2], [0, 1])], before["time_s"])
+    assert np.array_equal(after["time_s"], mrcjax.sweep(grown, tmp_path / "t.h5")["time_s"])
+    told.clear()
+    # the same sizes in other words are the same points
+    mrcjax.sweep(grown.replace('"16 MB"', '"16000 kB"'), file, resume=True, report=told.append)
+    assert told[0].startswith("0 of 0 points")
+    mrcjax.sweep(grown.replace('"16 MB"', '"17 MB"'), file, resume=True, report=told.append)
+    assert told[1].startswith("0 of 9 points")
+
+
+def test_stopped_between_batches_it_keeps_what_is_done(tmp_path):
+    text = BASE + "[sweep]\nnetwork.ranks = [8, 9, 10, 11]"
+    stops = iter([False, True])
+    found = mrcjax.sweep(text, tmp_path / "s.h5", is_stopped=lambda: next(stops))
+    assert sorted(found.status.astype(str).tolist()) == ["done", "done", "missing", "missing"]
+    found = mrcjax.sweep(text, tmp_path / "s.h5", resume=True)
+    assert {*found.status.astype(str)} == {"done"}
+
+
+def test_many_points_take_one_program(tmp_path):
+    before = _program._cache_size()
+    spec = load_sweep(BASE + "[sweep]\nfaults.random.0.seed = { from = 0, count = 70 }\n", [
+        'network.latency="400 ns"', "network.ranks=19"
+    ])  # fmt: skip
+    plan = make_plan(spec)
+    assert [(len(g.points), g.room) for g in plan.groups] == [(70, 32)]
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    assert {*found.status.astype(str)} == {"done"}
+    assert _program._cache_size() == before + 1
+
+
+def test_training_is_swept_with_its_step(tmp_path):
+    text = example("training")
+    spec = load_sweep(text, ["network.ranks=1024,2048"])
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    for point in points(spec):
+        assert found["utilisation"][point.at] == mrcjax.train(point.spec).step.utilisation
