@@ -28,7 +28,8 @@ def run(name: str, more: list[str]) -> int:
     return subprocess.run(
         [sys.executable, "-m", f"experiments.{name}.run", *more],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        # reading its cache, XLA warns of a processor that it compiled for itself
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         check=False,
     ).returncode
 

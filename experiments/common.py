@@ -1,14 +1,19 @@
 """What experiments do alike: their arguments, the table of claims, their files in results/."""
 
 import argparse
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
+import mrcjax
 from mrcjax import archive
-from mrcjax.archive import Column, Table
+from mrcjax.archive import Column, Sweep, Table
+from mrcjax.cli.starting import prepare_jax
 from mrcjax.outcome import Outcome
 from mrcjax.report.table import WIDTH, table_text
 
@@ -50,8 +55,26 @@ def asked(name: str, doc: str | None, argv: Sequence[str] | None = None) -> Aske
     parser.add_argument("--short", action="store_true", help="small sizes, for a quick look")
     parser.add_argument("--results", type=Path, help="folder to write into")
     given = parser.parse_args(argv)
+    if argv is None:
+        prepare_jax()
     usual = RESULTS / "short" if given.short else RESULTS
     return Asked(name, given.short, given.results or usual)
+
+
+def swept(given: Asked, file: Path, *, set: Sequence[str] = (), part: str = "") -> Sweep:
+    """Emulate the sweep of a spec into NAME.h5, or NAME_part.h5, in the place of an older one."""
+    out = given.path(f"_{part}.h5" if part else ".h5")
+    out.unlink(missing_ok=True)
+
+    def report(text: str) -> None:
+        print(f"  {part or given.name}: {text}", file=sys.stderr, flush=True)
+
+    return mrcjax.sweep(file, out, set=set, command=given.command, report=report)
+
+
+def array(found: Sweep, key: str, *names: str) -> np.ndarray:
+    """Return a variable of a sweep with its axes, by their names, in this order."""
+    return np.transpose(found[key], [found.names.index(name) for name in names])
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
