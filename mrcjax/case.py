@@ -1,5 +1,6 @@
 """From a spec to the arrays of one run: network, schedule, numbers, faults applied."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from mrcjax.engine.jitter import Jitter
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order
 from mrcjax.faults import Draws, Scenario
 from mrcjax.network import Wiring
+from mrcjax.network.components import components
 from mrcjax.network.route import mix
 from mrcjax.spec import FaultsSpec, Graph, Spec, SpecError
 
@@ -53,12 +55,16 @@ class Case:
         return self.program.schedule
 
 
-def build(spec: Spec, *, known: dict[Any, Wiring] | None = None) -> Case:
+def build(spec: Spec, *, known: dict[Any, Any] | None = None) -> Case:
     """Lay out network, schedule and numbers; raises SpecError for what cannot be built.
 
     Arrays have the spec's precision; float64 needs JAX's 64-bit mode, which the command line
-    switches on and the library leaves alone. `known`: networks by their section and precision,
-    looked up and added to.
+    switches on and the library leaves alone.
+
+    Args:
+        spec: what to lay out.
+        known: of many cases: networks and schedules by what they follow from, looked up and added
+            to. Numbers are then NumPy arrays, to be stacked.
     """
     dtype = jnp.dtype(spec.engine.precision)
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
@@ -66,17 +72,28 @@ def build(spec: Spec, *, known: dict[Any, Wiring] | None = None) -> Case:
             'engine.precision: "float64" needs JAX\'s 64-bit mode; call '
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
-    wiring = _wired(spec, {} if known is None else known)
-    draws = Draws(spec.faults, wiring)
+    array = jnp.asarray if known is None else np.asarray
+    known = {} if known is None else known
+    wiring = _recalled(known, (spec.network, dtype), lambda: network.build(spec.network))
+    parts = None
+    if spec.faults.random:
+        key = (spec.network, dtype, "components")
+        parts = _recalled(known, key, lambda: components(wiring))
+    draws = Draws(spec.faults, wiring, parts)
     built, wiring = wiring, _routed_anew(spec, draws, wiring)
     if wiring.network.by_table and spec.traffic is None:
         pairs = np.indices((spec.network.ranks,) * 2).reshape(2, -1)
         network.refuse_unroutable(wiring, *pairs, detours=wiring is not built)
     flows = None
     if spec.traffic is None:
-        program = collective.build(
-            spec.the_collective, wiring.network, spec.network.channels, _hardware(spec)
-        )
+
+        def scheduled() -> Program:
+            return collective.build(
+                spec.the_collective, wiring.network, spec.network.channels, _hardware(spec)
+            )
+
+        key = (spec.the_collective, spec.network, dtype) if wiring is built else None
+        program = _recalled(known, key, scheduled)
     else:
         program = Program(Schedule((), (), (), (), "traffic", spec.traffic.kind), ())
         flows = traffic.build(spec.traffic, spec.network, wiring)
@@ -86,14 +103,14 @@ def build(spec: Spec, *, known: dict[Any, Wiring] | None = None) -> Case:
     _refuse_too_many_sends(wiring.network, program, config)
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused with the result
         params = Params(
-            **numbers(draws, 0, dtype),
-            chunk_bytes=tuple(jnp.asarray(c.bytes, dtype) for c in program.chunks),
-            endpoint_latency_s=jnp.asarray(float(spec.network.endpoint_latency), dtype),
+            **numbers(draws, 0, dtype, array),
+            chunk_bytes=tuple(array(c.bytes, dtype) for c in program.chunks),
+            endpoint_latency_s=array(float(spec.network.endpoint_latency), dtype),
             reduction_bytes_per_s=_reduction_rate(spec, dtype),
             window=None
             if spec.faults.window is None or not draws.is_lossy
-            else jnp.asarray(float(spec.faults.window), dtype),
-            in_network_efficiency=jnp.asarray(spec.network.in_network_efficiency, dtype)
+            else array(float(spec.faults.window), dtype),
+            in_network_efficiency=array(spec.network.in_network_efficiency, dtype)
             if any(phase.tree >= 0 for phase in program.schedule.phases)
             else None,
             shares=_shares(program, dtype),
@@ -101,13 +118,13 @@ def build(spec: Spec, *, known: dict[Any, Wiring] | None = None) -> Case:
     return Case(spec, wiring, program, params, config, draws, flows)
 
 
-def _wired(spec: Spec, known: dict[Any, Wiring]) -> Wiring:
-    for there, wiring in known.items():
-        if there == (spec.network, spec.engine.precision):
-            return wiring
-    wiring = network.build(spec.network)
-    known[spec.network, spec.engine.precision] = wiring
-    return wiring
+def _recalled(known: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What is known by this key, or is made now and known from then on; no key: made anew."""
+    if key is None:
+        return make()
+    if key not in known:
+        known[key] = make()
+    return known[key]
 
 
 def recut(case: Case, spec: Spec) -> Case:
@@ -173,14 +190,16 @@ def _told_of_faults(faults: FaultsSpec, draws: Draws, here: network.Network) -> 
     return replace(here, reroute=faults.reroute if is_rerouted else "", lossy=draws.is_lossy)
 
 
-def numbers(draws: Draws, scenario: int, dtype) -> dict[str, Any]:
+def numbers(
+    draws: Draws, scenario: int, dtype, array: Callable[..., Any] = jnp.asarray
+) -> dict[str, Any]:
     """The entries of Params that differ between scenarios, of one of them."""
     drawn: Scenario = draws.scenario(scenario)
     return {
-        "capacity_bytes_per_s": jnp.asarray(drawn.capacity_bytes_per_s, dtype),
-        "latency_s": jnp.asarray(drawn.latency_s, dtype),
-        "late_s": jnp.asarray(drawn.late_s, dtype),
-        "loss": jnp.asarray(drawn.loss, dtype) if draws.is_lossy else None,
+        "capacity_bytes_per_s": array(drawn.capacity_bytes_per_s, dtype),
+        "latency_s": array(drawn.latency_s, dtype),
+        "late_s": array(drawn.late_s, dtype),
+        "loss": array(drawn.loss, dtype) if draws.is_lossy else None,
         "jitter": _jitter(draws.faults, scenario, dtype),
     }
 

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
+from jax.sharding import Mesh
 
-from mrcjax import aggregate
+from mrcjax import aggregate, devices
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case, build
 from mrcjax.collective import Phase, Schedule
@@ -30,6 +31,7 @@ _jitted = {
     emulate: jax.jit(emulate, static_argnames="config").lower,
     fair: jax.jit(fair).lower,
 }
+_sharded: dict[Mesh, Any] = {}
 _compiled: dict[object, Future] = {}
 _compiling = threading.Lock()
 
@@ -56,24 +58,27 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         return _run_aggregated(spec)
     with precision(spec.engine.precision):
         started = time.perf_counter()
+        mesh = devices.mesh_of(spec)
         case = build(spec)
         written = write_out(case) if spec.engine.kind == "fluid" else None
         inputs = inputs_of(case, written)
+        placed = devices.place(inputs, mesh, spec.network.ranks)
         built = time.perf_counter()
-        emulation = _compile(inputs, case.config, brief, emulate if written is None else fair)
+        engine = emulate if written is None else fair
+        emulation = _compile(placed, case.config, brief, engine, mesh)
         compiled = time.perf_counter()
         if known is None:
-            found = jax.block_until_ready(emulation(*inputs))
+            found = jax.block_until_ready(emulation(*placed))
         else:
-            found = _recall(known, inputs, case.config, emulation)
+            found = _recall(known, inputs, case.config, lambda: emulation(*placed))
         done = time.perf_counter()
         wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
-        outcome = outcome_of(case, found, wall_s, written)
+        outcome = outcome_of(case, found, wall_s, written, devices.name(mesh))
         if written is not None:
             return outcome
 
         def again(config: Config) -> float:
-            return float(_compile(inputs, config, brief, emulate)(*inputs).time_s)
+            return float(_compile(placed, config, brief, emulate, mesh)(*placed).time_s)
 
         said = order_warning(case, outcome.time_s, outcome.schedule_bound_s, again)
         outcome = replace(outcome, warnings=(*outcome.warnings, *([said] if said else [])))
@@ -178,9 +183,11 @@ def _continues(phase: Phase, last: int, before: Phase) -> bool:
     return replace(phase, rounds=rounds, after=after, after_scope=scope) == before
 
 
-def _compile(inputs: tuple, config: Config, brief: bool, engine: Callable):
-    """Compile once per structure and shapes; numbers are arguments."""
-    key = structure_of(inputs, config, brief)
+def _compile(
+    inputs: tuple, config: Config, brief: bool, engine: Callable, mesh: Mesh | None = None
+):
+    """Compile once per structure, shapes and devices; numbers are arguments."""
+    key = (structure_of(inputs, config, brief), mesh)
     with _compiling:
         is_new = key not in _compiled
         made = _compiled.setdefault(key, Future())
@@ -191,7 +198,8 @@ def _compile(inputs: tuple, config: Config, brief: bool, engine: Callable):
         if brief and is_cpu:
             options["xla_backend_optimization_level"] = "0"
         try:
-            lowered = _jitted[engine](*inputs, **({"config": config} if engine is emulate else {}))
+            lower = _jitted[engine] if mesh is None else _sharded_emulation(mesh).lower
+            lowered = lower(*inputs, **({"config": config} if engine is emulate else {}))
             made.set_result(lowered.compile(compiler_options=options or None))
         except BaseException as error:
             # whoever waits for it fails alike; the next one tries again
@@ -202,6 +210,14 @@ def _compile(inputs: tuple, config: Config, brief: bool, engine: Callable):
     return made.result()
 
 
+def _sharded_emulation(mesh: Mesh) -> Any:
+    """The engine on several devices; every process gets the whole result."""
+    whole = devices.on_all(mesh)
+    return _sharded.setdefault(
+        mesh, jax.jit(emulate, static_argnames="config", out_shardings=whole)
+    )
+
+
 def structure_of(inputs: tuple, config: Config, brief: bool = False) -> tuple:
     """What runs that share compiled code have in common."""
     leaves, structure = jax.tree.flatten(inputs)
@@ -209,12 +225,12 @@ def structure_of(inputs: tuple, config: Config, brief: bool = False) -> tuple:
     return structure, shapes, config, brief
 
 
-def _recall(known: dict, inputs: tuple, config: Config, emulation: Callable) -> Any:
+def _recall(known: dict, inputs: tuple, config: Config, emulation: Callable[[], Any]) -> Any:
     """Emulate what is not known yet."""
     numbers = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(inputs))
     key = (structure_of(inputs, config), numbers)
     if key not in known:
-        known[key] = jax.block_until_ready(emulation(*inputs))
+        known[key] = jax.block_until_ready(emulation())
     return known[key]
 
 
@@ -223,6 +239,7 @@ def outcome_of(
     found: Times | SendTimes,
     wall_s: dict[str, float],
     written: Written | None = None,
+    device: str | None = None,
 ) -> Outcome:
     """What `run` gives back for a case whose times are known."""
     spec = case.spec
@@ -254,7 +271,7 @@ def outcome_of(
         size_bytes=case.size_bytes,
         engine="aggregate" if spec.engine.aggregate else spec.engine.kind,
         precision=spec.engine.precision,
-        device=jax.devices()[0].device_kind,
+        device=devices.name(None) if device is None else device,
         time_s=time_s,
         finish_s=np.asarray(times.finish_s, np.float64),
         tiers=_tiers(case, link_bytes),

@@ -69,15 +69,20 @@ class Weakening:
 class Draws:
     """All scenarios of a spec on a network; what is not random is worked out once."""
 
-    def __init__(self, faults: FaultsSpec, wiring: Wiring):
-        """Find every component that is named; raises SpecError for names that mean nothing."""
+    def __init__(
+        self, faults: FaultsSpec, wiring: Wiring, parts: dict[str, Components] | None = None
+    ):
+        """Find every component that is named; raises SpecError for names that mean nothing.
+
+        parts: `components` of the network, where they are known.
+        """
         self.faults, self.wiring = faults, wiring
         self.fixed = Weakening.none(wiring.network.num_links)
         for number, fault in enumerate(faults.links):
             hit = _named(wiring, fault, number)
             latency_s = float(fault.add_latency)
             self.fixed.weaken(wiring.cables, hit, fault.left, latency_s, fault.loss)
-        known = components(wiring) if faults.random else {}
+        known = (parts or components(wiring)) if faults.random else {}
         self.pools = [_pool(known, fault, number) for number, fault in enumerate(faults.random)]
         self.late_s = np.zeros(wiring.network.ranks)
         for late in faults.late:

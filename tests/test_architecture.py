@@ -22,7 +22,7 @@ CHAIN = [
     {"collective"},
     {"engine"},
     {"faults"},
-    {"case", "outcome"},
+    {"case", "devices", "outcome"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
     {"step", "tuning"},

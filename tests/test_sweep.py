@@ -249,7 +249,7 @@ def test_many_points_take_one_program(tmp_path):
     spec = load_sweep(BASE + "[sweep]\nfaults.random.0.seed = { from = 0, count = 70 }\n", [
         'network.latency="400 ns"', "network.ranks=19"
     ])  # fmt: skip
-    plan = make_plan(spec)
+    plan = make_plan(spec.points())
     assert [(len(g.points), g.room) for g in plan.groups] == [(70, 32)]
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     assert {*found.status.astype(str)} == {"done"}

@@ -11,6 +11,7 @@ from tyro.conf import Suppress, arg
 from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
 from mrcjax.cli.asking import load, print_json, target_of, what
 from mrcjax.cli.drawing import draw_run, figure_stem
+from mrcjax.cli.joining import group_of, keep_stdout_clean
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import at_once
 
@@ -40,6 +41,22 @@ def run_command(
     explain: Annotated[
         bool, arg(help="Also print the hardware, and every assumption with its source.")
     ] = False,
+    coordinator: Annotated[
+        str | None,
+        arg(
+            metavar="HOST:PORT",
+            help="Share a run whose engine.devices is not 1 with other processes: the address of "
+            "process 0, the same for all; auto where Slurm or Open MPI started them. Process 0 "
+            "writes and prints.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, arg(metavar="N", help="How many processes there are.", help_behavior_hint="")
+    ] = None,
+    process: Annotated[
+        int | None, arg(metavar="I", help="Which one this is, from 0.", help_behavior_hint="")
+    ] = None,
     command: Suppress[str] = "",
 ) -> None:
     """Emulate a spec: how long it takes, what binds it, how far it is from the best possible.
@@ -48,11 +65,19 @@ def run_command(
     """
     asked = load(spec, overrides)
     target = target_of(asked, out)
+    group = group_of(asked, coordinator, processes, process)
     from mrcjax import archive
 
-    if target is not None:
+    if target is not None and (group is None or group.process in (None, 0)):
         archive.check_writable(target)
-    prepare_jax()
+    if group is None:
+        prepare_jax()
+    else:
+        keep_stdout_clean()
+        at_once(lambda: prepare_jax(group.join), "waiting for the other processes")
+        if not group.is_first():
+            at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
+            return
     from mrcjax.network.inventory import inventory
 
     materials = inventory(asked.network) if explain else None

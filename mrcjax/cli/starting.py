@@ -5,12 +5,16 @@ import logging
 import os
 import platform
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 
-def prepare_jax() -> None:
-    """Keep JAX quiet about what it lacks, and its compiled code from one command to the next."""
+def prepare_jax(join: Callable[[], None] | None = None) -> None:
+    """Keep JAX quiet about what it lacks, and its compiled code from one command to the next.
+
+    join: what makes this process one of several, before JAX looks for devices.
+    """
     # 3 hides errors too: reading the cache, XLA takes settings of its compiler (prefer-no-gather)
     # for features that the processor lacks and warns of a crash; code of another processor is
     # never read (see `_processor`), and what really fails is raised
@@ -24,6 +28,8 @@ def prepare_jax() -> None:
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    if join is not None:
+        join()
     try:
         jax.devices()
     except Exception as error:

@@ -88,7 +88,7 @@ def sweep_command(
 def _explain(asked, as_json: bool) -> None:
     from mrcjax.sweeping import make_plan
 
-    plan = at_once(lambda: make_plan(asked), "planning")
+    plan = at_once(lambda: make_plan(asked.points()), "planning")
     if as_json:
         print_json(
             {"points": plan.points, "compilations": plan.compilations, "groups": plan.rows()}

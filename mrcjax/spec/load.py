@@ -256,6 +256,13 @@ def _items_struct(annotation: Any) -> type | None:
     return None
 
 
+@functools.cache
+def _tables(struct: type) -> dict[str, tuple[type | None, list[type]]]:
+    """For every field: the struct of its items if it is a list, its structs if it is a table."""
+    fields = _fields(struct).items()
+    return {key: (_items_struct(field.type), _structs(field.type)) for key, field in fields}
+
+
 # --- checks before conversion ------------------------------------------------------------------
 
 
@@ -277,19 +284,19 @@ def _check_keys(raw: Mapping[str, Any], struct: type, where: str):
     for key in raw:
         if key not in allowed:
             _unknown_key(raw, key, allowed, where)
-    for key, field in fields.items():
+    for key, (inner, structs) in _tables(struct).items():
+        field = fields[key]
         place = f"{where}.{key}".strip(".")
         if key not in raw:
             if field.required:
                 _missing_key(place, field)
             continue
         value = raw[key]
-        inner = _items_struct(field.type)
         if inner is not None and isinstance(value, list):
             for i, item in enumerate(value):
                 if isinstance(item, dict):
                     _check_keys(item, inner, f"{place}[{i}]")
-        elif (structs := _structs(field.type)) and isinstance(value, dict):
+        elif structs and isinstance(value, dict):
             _check_keys(value, _network_struct(value) if len(structs) > 1 else structs[0], place)
 
 

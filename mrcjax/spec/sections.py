@@ -225,12 +225,17 @@ class EngineSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     quantum: Annotated[
         Seconds, doc("Events closer than this are taken as one (fluid only).", "1 us")
     ] = default(no_time)
+    devices: Annotated[
+        Literal["all"] | Count,
+        doc("Devices that share the ranks of one run, of all processes together.", "all", 8),
+    ] = 1
 
     def __post_init__(self):
         given = (
             ("switching", self.switching, "cut_through"),
             ("order", self.order, "auto"),
             ("fast_forward", self.fast_forward, True),
+            ("devices", self.devices, 1),
         )
         if self.kind == "chunk":
             given = (("quantum", self.quantum, 0),)
@@ -389,6 +394,18 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 value=self.engine.order,
                 remedy='use order = "auto", or engine.kind = "fluid"',
             )
+        several = self.engine.devices != 1
+        for where, is_given in (
+            ("engine.aggregate", self.engine.aggregate),
+            ("faults.scenarios", self.faults.scenarios > 1),
+        ):
+            if several and is_given:
+                raise SpecError(
+                    f"does not go with {where}",
+                    where="engine.devices",
+                    value=self.engine.devices,
+                    remedy="leave one of the two out",
+                )
 
     def _check_groups(self):
         if self.collective is None:

@@ -67,6 +67,10 @@ class SweepSpec:
             count *= len(axis)
         return count
 
+    def points(self) -> Iterator[tuple[tuple[int, ...], SweepPoint | None]]:
+        """Every place with its point; None where `where` leaves it out."""
+        return ((at, self.point(at)) for at in self.places())
+
     def places(self) -> Iterator[tuple[int, ...]]:
         """Every place, the last axis quickest."""
         return itertools.product(*(range(len(axis)) for axis in self.axes))

@@ -33,6 +33,7 @@ def goes_in_batches(spec: Spec) -> bool:
     return (
         spec.engine.kind == "chunk"
         and not spec.engine.aggregate
+        and spec.engine.devices == 1
         and spec.faults.scenarios == 1
         and spec.training is None
     )

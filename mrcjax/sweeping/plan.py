@@ -1,7 +1,7 @@
 """In which order a sweep's points are emulated, how many at a time, and what that will take."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,12 @@ import msgspec
 from mrcjax.case import build
 from mrcjax.emulation import inputs_of, precision
 from mrcjax.engine.plan import bound_to_ports
-from mrcjax.spec import Spec, SpecError
-from mrcjax.spec.sweep import SweepPoint, SweepSpec
+from mrcjax.spec import Spec, SpecError, SweepPoint
 from mrcjax.sweeping.batch import goes_in_batches
 from mrcjax.sweeping.identity import identity
 from mrcjax.units import Quantity
+
+Placed = tuple[tuple[int, ...], SweepPoint | None]
 
 MOST_AT_ONCE = 32  # points of a batch; more save nothing worth having
 LONGEST_S = 5.0  # that a batch may take, by the guess below: it is what a kill can lose
@@ -89,14 +90,16 @@ class Plan:
         ]
 
 
-def make_plan(spec: SweepSpec, done: Collection[str] = ()) -> Plan:
-    """Group the points of a sweep; those whose id is in `done` need nothing more."""
+def make_plan(points: Iterable[Placed], done: Collection[str] = ()) -> Plan:
+    """Group the points of a sweep; those whose id is in `done` need nothing more.
+
+    points: as `SweepSpec.points` gives them.
+    """
     excluded: list[tuple[int, ...]] = []
     failed: list[tuple[SweepPoint, str]] = []
     alike: dict[Any, list[tuple[SweepPoint, str]]] = {}
     known = 0
-    for at in spec.places():
-        point = spec.point(at)
+    for at, point in points:
         if point is None:
             excluded.append(at)
         elif point.spec is None:

@@ -66,11 +66,12 @@ def _sweep_into(
 ) -> None:
     axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
     text = sweep_to_toml(asked)
-    excluded = [at for at in asked.places() if asked.point(at) is None]
+    placed = list(asked.points())
+    excluded = [at for at, point in placed if point is None]
     with sweep_writer(
         target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
     ) as writer:
-        plan = make_plan(asked, writer.done)
+        plan = make_plan(placed, writer.done)
         writer.add(
             Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
         )

@@ -15,6 +15,7 @@ def check_faults(spec: Spec) -> None:
     for where, is_given in (
         ("engine.kind", engine.kind != "chunk"),
         ("engine.aggregate", engine.aggregate),
+        ("engine.devices", engine.devices != 1),
         ("faults.slow", bool(faults.slow)),
         ("faults.jitter", bool(faults.jitter)),
         ("faults.reroute", faults.reroute != "none"),
