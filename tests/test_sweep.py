@@ -143,6 +143,14 @@ def test_what_cannot_be_swept_is_refused(text, what):
         load_sweep(BASE + text)
 
 
+def test_keys_that_walk_along_may_repeat_a_value():
+    text = "[sweep]\nnetwork.ranks = [8, 16, 32]\nnetwork.rails = [1, 1, 2]\n"
+    made = load_sweep(BASE + text + 'zip = [["network.ranks", "network.rails"]]')
+    assert [point.spec.network.rails for point in points(made)] == [1, 1, 2]
+    with pytest.raises(SpecError, match="a value twice"):
+        load_sweep(BASE + text + 'zip = [["network.rails", "network.ranks"]]')
+
+
 def test_the_example_is_a_sweep_that_its_schema_knows():
     text = example("sweep")
     assert len(load_sweep(text)) == 3 * 4 * 8

@@ -163,6 +163,8 @@ def main() -> None:
     """Run all cases, or those whose name contains --only."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="run the cases whose name contains this")
+    parser.add_argument("--short", action="store_true", help="the smallest cases")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
@@ -170,7 +172,7 @@ def main() -> None:
         return
     rows = []
     for name in cases():
-        if args.only not in name:
+        if args.only not in name or (args.short and "direct 1024" not in name):
             continue
         command = [sys.executable, __file__, "--case", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -180,10 +182,10 @@ def main() -> None:
         print(table(rows[-1:]) if len(rows) == 1 else table(rows[-1:]).splitlines()[-1], flush=True)
     if not args.only:
         where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "benchmark.json").write_text(json.dumps(rows, indent=1) + "\n")
+        args.results.mkdir(parents=True, exist_ok=True)
+        (args.results / "benchmark.json").write_text(json.dumps(rows, indent=1) + "\n")
         text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
-        (RESULTS / "benchmark.txt").write_text(text)
+        (args.results / "benchmark.txt").write_text(text)
 
 
 if __name__ == "__main__":

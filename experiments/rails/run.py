@@ -91,7 +91,7 @@ def claimed(rate: Times, total: Times) -> list[Claim]:
             f"to the power {rate.exponent(STRIPED, large):.3f} striped, "
             f"{rate.exponent(DIRECT, large):.3f} with whole shards, "
             f"{rate.exponent(RING, large):.3f} by ring, from 1 to {last} rails",
-            "true of a direct algorithm and many bytes; a ring's latencies do not shrink with rails",
+            "true of a direct algorithm and many bytes; a ring's latencies do not shrink",
         ),
         Claim(
             f"{what}, {format_bytes(small)}, each rail keeps its rate",

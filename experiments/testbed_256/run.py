@@ -20,7 +20,7 @@ ALGORITHMS = ("direct", "ring")
 AXES = ("collective.algorithm", "network.rails", "network.endpoint_latency", "collective.size")
 SHORT = (
     "network.ranks=32",
-    "network.rails=1,4,8",
+    "network.rails=1,8",
     "network.endpoint_latency=1 us,20 us",
     "collective.size=1 MB,100 MB,1 GB,10 GB",
 )
@@ -151,8 +151,8 @@ def claimed(shares: Shares, said: Testbed) -> list[Claim]:
             f"{what}; peak = line rate, where payload gets {100 * goodput:.4g} % of it",
             share,
             f"at most {100 * goodput:.4g} %",
-            "headers: this is what the deployed MRC measures point to point (arXiv:2605.04333); the "
-            "claim then needs another definition of peak",
+            "headers: this is what the deployed MRC measures point to point "
+            "(arXiv:2605.04333); the claim then needs another definition of peak",
         ),
         Claim(
             f"{what}; peak = line rate, algorithm bandwidth (bytes over time)",

@@ -1,7 +1,7 @@
 """Turn a swept key's list or range into its values, and values into labels with SI numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -64,12 +64,16 @@ def labels_of(key: str, values: list[Any], raw: Mapping[str, Any]) -> tuple[floa
         labels.append(value if is_number else _as_text(value))
     if len({isinstance(label, str) for label in labels}) > 1:
         labels = [_as_text(value) for value in values]
+    return tuple(labels)
+
+
+def check_unlike(key: str, labels: Sequence[float | str]) -> None:
+    """Refuse a value that stands twice on the axis that it names."""
     twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
     if twice is not None:
         raise SpecError(
             "has a value twice", where=f"sweep.{key}", value=twice, remedy="keep one of them"
         )
-    return tuple(labels)
 
 
 def _as_text(value: Any) -> str:

@@ -13,7 +13,7 @@ import simpleeval
 import tomli_w
 
 from mrcjax.spec.load import read_raw, spec_from_dict
-from mrcjax.spec.ranges import is_range, labels_of, of_command_line, spread_out
+from mrcjax.spec.ranges import check_unlike, is_range, labels_of, of_command_line, spread_out
 from mrcjax.spec.sections import Spec
 from mrcjax.units import SpecError, show_value
 
@@ -276,6 +276,7 @@ def _zipped(
     for group in groups:
         places = range(len(values[group[0]]))
         coords = {key: labels_of(key, values[key], raw) for key in group}
+        check_unlike(group[0], coords[group[0]])  # keys that walk along may repeat
         changes = tuple({key: values[key][i] for key in group} for i in places)
         yield SweepAxis(group[0], coords, changes)
 
