@@ -37,6 +37,7 @@ class Asked:
     name: str
     short: bool  # small sizes, seconds
     results: Path  # folder to write into
+    resume: bool = False  # keep the points of sweeps that are there
 
     @property
     def command(self) -> str:
@@ -54,22 +55,26 @@ def asked(name: str, doc: str | None, argv: Sequence[str] | None = None) -> Aske
     parser = argparse.ArgumentParser(prog=f"python -m experiments {name}", description=doc)
     parser.add_argument("--short", action="store_true", help="small sizes, for a quick look")
     parser.add_argument("--results", type=Path, help="folder to write into")
+    parser.add_argument("--resume", action="store_true", help="sweep only what is not there")
     given = parser.parse_args(argv)
     if argv is None:
         prepare_jax()
     usual = RESULTS / "short" if given.short else RESULTS
-    return Asked(name, given.short, given.results or usual)
+    return Asked(name, given.short, given.results or usual, given.resume)
 
 
 def swept(given: Asked, file: Path, *, set: Sequence[str] = (), part: str = "") -> Sweep:
     """Emulate the sweep of a spec into NAME.h5, or NAME_part.h5, in the place of an older one."""
     out = given.path(f"_{part}.h5" if part else ".h5")
-    out.unlink(missing_ok=True)
+    if not given.resume:
+        out.unlink(missing_ok=True)
 
     def report(text: str) -> None:
         print(f"  {part or given.name}: {text}", file=sys.stderr, flush=True)
 
-    return mrcjax.sweep(file, out, set=set, command=given.command, report=report)
+    return mrcjax.sweep(
+        file, out, set=set, resume=given.resume, command=given.command, report=report
+    )
 
 
 def array(found: Sweep, key: str, *names: str) -> np.ndarray:

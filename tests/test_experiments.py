@@ -168,7 +168,7 @@ def test_short_claims_of_rails(tmp_path):
     assert times.exponent(run.STRIPED, large) == pytest.approx(0, abs=1e-3)
     eight = times.rails.index(8)
     worse = times.of(run.DOWN, large)[eight] / times.of(run.DIRECT, large)[eight]
-    assert 1.05 < worse <= 8 / 7 * 1.15  # whole shards of 15 peers do not divide over 7 rails
+    assert 8 / 7 < worse < 1.6  # 15 shards over 8 rails take two rounds, over 7 three
 
 
 def test_short_claims_of_the_tail(tmp_path):
@@ -242,11 +242,11 @@ def test_scaling_takes_the_bucket_of_the_training_step():
 
 def test_tables_of_scaling_and_what_is_near_a_claim():
     run = importlib.import_module("experiments.scaling.run")
-    names = ("flat rails", "fat tree", "flat rails, ring")
+    names = ("flat rails", "fat tree", "flat rails (ring)")
     found = [run.Curve(name, (64, 16384), (4e-3, 4.5e-3)) for name in names[:2]]
     found.append(run.Curve(names[2], (64, 16384), (4e-3, 30e-3)))
     assert set(run.tables(found)) == {"bucket", "utilisation", "weak", "strong", "strong_small"}
     ring = float(found[2].utilisation(run.WEAK)[-1])
     near = run.nearest(found, ring, 0.01)
-    assert near[0][1].startswith("flat rails, ring: utilisation")
+    assert near[0][1].startswith("flat rails (ring): utilisation")
     assert len(run.claimed(found, load_article().scaling)) == 4

@@ -87,7 +87,7 @@ def table(tails: Tails) -> Table:
         "completion: over seeds; with few seeds p99 is nearly the largest. ranks finish: within a "
         "run, mean over seeds."
     ]
-    title = "All-reduce between nodes, a GPU's eighth of 1 GB: the tail against the cluster's size"
+    title = "Reduce-scatter between nodes, a GPU's eighth of 1 GB: the tail against the cluster"
     return Table(lines, columns, title=title, notes=notes)
 
 
@@ -100,7 +100,7 @@ def claimed(tails: Tails, mean_s: float) -> list[Claim]:
     noise = tails.over_seeds(NOISE, 50)
     return [
         Claim(
-            f"all-reduce time against the cluster, {size}, nothing late, load balanced",
+            f"time against the cluster, {size}, nothing late, load balanced",
             "grows faster than the cluster on a hierarchical network",
             f"{tails.growth(QUIET, 50):.4g} times, while the cluster grows "
             f"{tails.ranks[-1] / tails.ranks[0]:,.0f} times",
@@ -143,7 +143,7 @@ def draw(given: Asked, tails: Tails) -> None:
         "The tail against the size of the cluster: late GPUs and colliding hashes, not tiers",
         given.command,
         height=4.2,
-        caption="All-reduce of a GPU's eighth of 1 GB between nodes on a three-tier fat tree, "
+        caption="Reduce-scatter of a GPU's eighth of 1 GB between nodes on a three-tier fat tree, "
         "direct. Lines: p50 over seeds; band: up to the largest.",
     )
     left, right = drawn.subplots(1, 2)
