@@ -1,5 +1,6 @@
 """What becomes of a training step from 64 to 16,384 GPUs, and where do 60 % and 94 % come from?"""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,7 +218,7 @@ def _shown(found: Sequence[Curve], kind: str, mode: str) -> str:
     """Label of flat rails, with the hierarchical networks that end within half a point of them."""
     ends = {c.name: float(getattr(c, kind)(mode)[-1]) for c in found}
     same = [n for n in ("fat tree", "MRC planes") if abs(ends[n] - ends["flat rails"]) < 0.005]
-    return ", ".join(["flat rails", *same]) + " (direct)"
+    return textwrap.fill(", ".join(["flat rails", *same]) + " (direct)", 24)
 
 
 def draw(given: Asked, found: Sequence[Curve], said: Scaling) -> None:
@@ -249,7 +250,7 @@ def draw(given: Asked, found: Sequence[Curve], said: Scaling) -> None:
         panel.set_ylim(0, 105)
         words = {"utilisation": "computing / step time", "efficiency": "linear scaling efficiency"}
         figures.tidy(panel, x="GPUs", title=f"{mode}:\n{words[kind]}")
-        figures.name_ends(panel, ends)
+        figures.name_ends(panel, ends, gap=0.08)
         for share, mark, text in (
             (said.hierarchical_utilisation, "D", "article, hierarchical"),
             (said.flat_efficiency, "*", "article, MRC"),

@@ -109,9 +109,9 @@ def claimed(tails: Tails, mean_s: float) -> list[Claim]:
         Claim(
             "the slowest GPU holds back the whole",
             "yes, the tail",
-            f"stragglers of {mean_s * 1e6:.3g} us on average add {added[0] * 1e6:.3g} us at "
-            f"{tails.ranks[0]:,} GPUs and {added[-1] * 1e6:.3g} us at {tails.ranks[-1]:,}; the "
-            f"latest of so many is {expected[0] * 1e6:.3g} and {expected[-1] * 1e6:.3g} us late "
+            f"stragglers of {mean_s * 1e6:.3g} us on average add {added[0] * 1e6:,.0f} us at "
+            f"{tails.ranks[0]:,} GPUs and {added[-1] * 1e6:,.0f} us at {tails.ranks[-1]:,}; the "
+            f"latest of so many is {expected[0] * 1e6:,.0f} and {expected[-1] * 1e6:,.0f} us late "
             "on average",
             "the latest of n exponential delays grows with log n; nothing of it is the network's, "
             "so flat rails have the same tail",
@@ -124,7 +124,8 @@ def claimed(tails: Tails, mean_s: float) -> list[Claim]:
             f"{tails.ranks[-1]:,}; p99 over p50 of seeds "
             f"{tails.over_seeds(HASHES, 99)[0] / hashes[0]:.3g} and "
             f"{tails.over_seeds(HASHES, 99)[-1] / hashes[-1]:.3g}",
-            "hashing, not tiers: the same tree with balanced load has none of it",
+            "hashing, not tiers: the same tree with balanced load has none of it; and the more peers a "
+            "GPU sends to, the more evenly hashes fall (a ring has one peer: experiment scaling)",
         ),
         Claim(
             "small delays add up round by round",
