@@ -363,7 +363,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print tables and claims; write results/real_mrc.txt, .h5, .png and .svg."""
     given, started = asked("real_mrc", __doc__, argv), datetime.now(UTC)
     paper = tomllib.loads((HERE / "paper.toml").read_text(encoding="utf-8"))
-    ranks, dimensions = (512, [8, 32, 2]) if given.short else (16384, [8, 32, 64])
+    # the most that a single plane holds on two tiers
+    ranks, dimensions = (512, [8, 32, 2]) if given.short else (2048, [8, 32, 8])
     found, runs, lost = builds(), grown(given), losses(ranks, dimensions)
     tables = {
         "sizes": sizes(found),
