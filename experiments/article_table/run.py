@@ -245,10 +245,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print tables and claims; write results/article_table.txt, .h5, .png and .svg."""
     given = asked("article_table", __doc__, argv)
 
-    def progress(text: str) -> None:
-        print(f"  {text}", file=sys.stderr, end="\r", flush=True)
+    told: list[str] = []
 
-    made = compare(progress if argv is None else None, ranks=64 if given.short else None)
+    def progress(text: str) -> None:
+        if told[-1:] != [text]:
+            told.append(text)
+            print(f"  {text}", file=sys.stderr, flush=True)
+
+    made = compare(progress, ranks=64 if given.short else None)
     lines = found_rows(made)
     tables = {"article": table(lines), **made.tables}
     claims = claimed(lines, made.article)

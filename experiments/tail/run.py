@@ -124,8 +124,9 @@ def claimed(tails: Tails, mean_s: float) -> list[Claim]:
             f"{tails.ranks[-1]:,}; p99 over p50 of seeds "
             f"{tails.over_seeds(HASHES, 99)[0] / hashes[0]:.3g} and "
             f"{tails.over_seeds(HASHES, 99)[-1] / hashes[-1]:.3g}",
-            "hashing, not tiers: the same tree with balanced load has none of it; and the more peers "
-            "a GPU sends to, the more evenly hashes fall (a ring has one: experiment scaling)",
+            "hashing, not tiers: the same tree with balanced load has none of it; and the more "
+            "peers a GPU sends to, the more evenly hashes fall (a ring has one: experiment "
+            "scaling)",
         ),
         Claim(
             "small delays add up round by round",
