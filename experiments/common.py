@@ -128,5 +128,7 @@ def finish(
 
 
 def off(emulated: float, claimed: float) -> str:
-    """Say how far a value is from what was claimed: "+3.1 %"."""
+    """Say how far a value is from what was claimed: "+3.1 %", "3.36 times"."""
+    if emulated > 2 * claimed:
+        return f"{emulated / claimed:.3g} times"
     return f"{100 * (emulated / claimed - 1):+.3g} %"

@@ -237,7 +237,15 @@ def draw(given: Asked, lines: Sequence[dict], ranks: int) -> None:
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)
     handles, labels = panels[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
+    panels[0].legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(-0.1, 1.12),
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+    )
     figures.save(drawn, given.path(""))
 
 
