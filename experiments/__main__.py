@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # How fast the emulator is, which a busy machine spoils; run when named.
-BENCHMARKS = ("benchmark", "fluid_permutation")
+BENCHMARKS = ("benchmark", "fluid_permutation", "sweep_speed")
 
 
 def names() -> list[str]:

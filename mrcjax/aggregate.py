@@ -78,7 +78,7 @@ def times_of(case: Case) -> Times:
     count = len(quotient.capacity_bytes_per_s)
     on_kind = _summed(quotient.kinds, quotient.loads * sizes[:, None], count)
     link_bytes = on_kind[quotient.kind_of_link]
-    return Times(*(jnp.asarray(x) for x in (finish.max(), finish, link_bytes)))
+    return Times(jnp.asarray(finish.max()), jnp.asarray(finish), jnp.asarray(link_bytes))
 
 
 def _flows_of_port(case: Case) -> np.ndarray | None:

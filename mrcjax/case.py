@@ -72,7 +72,7 @@ def build(spec: Spec, *, known: dict[Any, Any] | None = None) -> Case:
             'engine.precision: "float64" needs JAX\'s 64-bit mode; call '
             'jax.config.update("jax_enable_x64", True) first, or set engine.precision = "float32"'
         )
-    array = jnp.asarray if known is None else np.asarray
+    array: Callable[..., Any] = jnp.asarray if known is None else np.asarray
     known = {} if known is None else known
     wiring = _recalled(known, (spec.network, dtype), lambda: network.build(spec.network))
     parts = None

@@ -1,9 +1,7 @@
 """`run`: from a spec to its outcome, bounds and binding resource included."""
 
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -23,6 +21,7 @@ from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, out
 from mrcjax.fluid import Written, fair, write_out
 from mrcjax.network.graph import GraphFabric
 from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
+from mrcjax.programs import compiled, structure
 from mrcjax.round_order import order_warning
 from mrcjax.scenarios import cut_off_pair, scenario_times
 from mrcjax.spec import Spec, SpecError
@@ -32,8 +31,6 @@ _jitted = {
     fair: jax.jit(fair).lower,
 }
 _sharded: dict[Mesh, Any] = {}
-_compiled: dict[object, Future] = {}
-_compiling = threading.Lock()
 
 
 def precision(name: str) -> AbstractContextManager:
@@ -66,13 +63,13 @@ def run(spec: Spec, *, brief: bool = False, known: dict | None = None) -> Outcom
         built = time.perf_counter()
         engine = emulate if written is None else fair
         emulation = _compile(placed, case.config, brief, engine, mesh)
-        compiled = time.perf_counter()
+        ready = time.perf_counter()
         if known is None:
             found = jax.block_until_ready(emulation(*placed))
         else:
             found = _recall(known, inputs, case.config, lambda: emulation(*placed))
         done = time.perf_counter()
-        wall_s = {"build": built - started, "compile": compiled - built, "run": done - compiled}
+        wall_s = {"build": built - started, "compile": ready - built, "run": done - ready}
         outcome = outcome_of(case, found, wall_s, written, devices.name(mesh))
         if written is not None:
             return outcome
@@ -100,7 +97,7 @@ def _with_scenarios(case: Case, outcome: Outcome, schedule: Schedule) -> Outcome
 def inputs_of(case: Case, written: Written | None = None) -> tuple:
     """Arguments of `emulate`, or of `fair` where the sends are written out."""
     if written is None:
-        return case.params, case.network, _plain(case)
+        return case.params, case.network, plain_schedule(case)
     params = case.params
     dtype = params.capacity_bytes_per_s.dtype
     quantum = jnp.asarray(float(case.spec.engine.quantum), dtype)
@@ -131,7 +128,18 @@ def times_of(case: Case) -> Times:
     return _compile(inputs, case.config, False, emulate)(*inputs)
 
 
-def _plain(case: Case) -> Schedule:
+def scenarios_of(case: Case) -> Scenarios | None:
+    """Completion times of all scenarios of a built case, as `run` gives them; None where it is one.
+
+    Infinite where a link that is down is needed.
+    """
+    if case.spec.faults.scenarios == 1:
+        return None
+    times_s, is_cut_off = scenario_times(case, plain_schedule(case))
+    return Scenarios(np.where(is_cut_off, np.inf, times_s))
+
+
+def plain_schedule(case: Case) -> Schedule:
     """The schedule without what makes no difference to its times, so that more runs share code.
 
     With equal chunks it does not matter whose chunk is sent, and without a reducer's rate not
@@ -187,27 +195,13 @@ def _compile(
     inputs: tuple, config: Config, brief: bool, engine: Callable, mesh: Mesh | None = None
 ):
     """Compile once per structure, shapes and devices; numbers are arguments."""
-    key = (structure_of(inputs, config, brief), mesh)
-    with _compiling:
-        is_new = key not in _compiled
-        made = _compiled.setdefault(key, Future())
-    if is_new:
-        # elsewhere than on the CPU the option costs more than it saves
-        is_cpu = jax.default_backend() == "cpu"
-        options: dict[str, str | bool] = {}
-        if brief and is_cpu:
-            options["xla_backend_optimization_level"] = "0"
-        try:
-            lower = _jitted[engine] if mesh is None else _sharded_emulation(mesh).lower
-            lowered = lower(*inputs, **({"config": config} if engine is emulate else {}))
-            made.set_result(lowered.compile(compiler_options=options or None))
-        except BaseException as error:
-            # whoever waits for it fails alike; the next one tries again
-            with _compiling:
-                del _compiled[key]
-            made.set_exception(error)
-            raise
-    return made.result()
+    lower = _jitted[engine] if mesh is None else _sharded_emulation(mesh).lower
+    static = {"config": config} if engine is emulate else {}
+    # elsewhere than on the CPU the option costs more than it saves
+    is_brief = brief and jax.default_backend() == "cpu"
+    options: dict[str, str | bool] = {"xla_backend_optimization_level": "0"} if is_brief else {}
+    key = (engine, structure_of(inputs, config), brief, mesh)
+    return compiled(key, lambda: lower(*inputs, **static), options)
 
 
 def _sharded_emulation(mesh: Mesh) -> Any:
@@ -218,11 +212,9 @@ def _sharded_emulation(mesh: Mesh) -> Any:
     )
 
 
-def structure_of(inputs: tuple, config: Config, brief: bool = False) -> tuple:
+def structure_of(inputs: tuple, config: Config) -> Hashable:
     """What runs that share compiled code have in common."""
-    leaves, structure = jax.tree.flatten(inputs)
-    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    return structure, shapes, config, brief
+    return structure(inputs), config
 
 
 def _recall(known: dict, inputs: tuple, config: Config, emulation: Callable[[], Any]) -> Any:

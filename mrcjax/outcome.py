@@ -54,6 +54,19 @@ class Scenarios:
 
 
 @dataclass(frozen=True)
+class LinkUse:
+    """How much of some links is in use over time.
+
+    edges_s: (bins + 1,) of the parts of the time. links: names. share: (links, bins) of the
+    capacity, 0..1.
+    """
+
+    edges_s: np.ndarray
+    links: tuple[str, ...]
+    share: np.ndarray
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one run; every engine gives the same.
 
@@ -91,6 +104,7 @@ class Outcome:
     fluid: dict[str, float] | None = None  # engine fluid: sends, events, passes, quantum and error
     flows: FlowTimes | None = None  # traffic
     scenarios: Scenarios | None = None
+    link_use: LinkUse | None = None  # where sends were traced
 
     @property
     def bound_ratio(self) -> float:

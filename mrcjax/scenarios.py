@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mrcjax.batched import ready_to_launch, width_of
 from mrcjax.case import Case, numbers
 from mrcjax.collective import Phase, Schedule
 from mrcjax.collective.detour import detoured, none_dealt
 from mrcjax.collective.schedule import peers
-from mrcjax.engine import Config, Params, emulate
 from mrcjax.network import Network
 from mrcjax.network.reduction import Tree
 
@@ -29,41 +29,25 @@ def scenario_times(
     `progress` is told how many of how many are done.
     """
     count = case.spec.faults.scenarios
-    size = _batch_size(case, count)
+    room = _batch_size(case, count)
+    width = width_of(case, room)
     dtype = case.params.capacity_bytes_per_s.dtype
     times, cut_off = [], []
-    for first in range(0, count, size):
-        wanted = np.minimum(np.arange(first, first + size), count - 1)
-        drawn = [_varying(case, numbers(case.draws, int(s), dtype)) for s in wanted]
-        stacked = jax.tree.map(lambda *x: jnp.stack(x), *drawn)
-        time_s, needed = _batch(stacked, case.params, case.network, schedule, case.config)
-        times.append(np.asarray(time_s, np.float64))
-        cut_off.append(np.asarray(needed))
+    for first in range(0, count, room):
+        drawn = [
+            numbers(case.draws, number, dtype, np.asarray)
+            for number in range(first, min(first + room, count))
+        ]
+        inputs = [(replace(case.params, **each), case.network, schedule) for each in drawn]
+        found = ready_to_launch(inputs, case.config, room, width)()
+        for each, time_s, link_bytes in zip(
+            drawn, np.asarray(found.time_s), np.asarray(found.link_bytes), strict=False
+        ):
+            times.append(float(time_s))
+            cut_off.append(bool(((link_bytes > 0) & (each["capacity_bytes_per_s"] <= 0)).any()))
         if progress is not None:
-            progress(min(first + size, count), count)
-    return np.concatenate(times)[:count], np.concatenate(cut_off)[:count]
-
-
-def _varying(case: Case, drawn: dict) -> dict:
-    """The entries of Params that a draw can change: the others need no axis of scenarios."""
-    faults = case.spec.faults
-    kept = set()
-    if faults.random:
-        kept |= {"capacity_bytes_per_s", "latency_s"} | ({"loss"} if case.network.lossy else set())
-    for jitter in faults.jitter:
-        kept.add("late_s" if jitter.at == "start" else "jitter")
-    return {name: drawn[name] for name in kept}
-
-
-@partial(jax.jit, static_argnames="config")
-def _batch(drawn: dict, params: Params, network: Network, schedule: Schedule, config: Config):
-    def one(drawn: dict) -> tuple[jax.Array, jax.Array]:
-        here = replace(params, **drawn)
-        times = emulate(here, network, schedule, config=config)
-        needed = (times.link_bytes > 0) & (here.capacity_bytes_per_s <= 0)
-        return times.time_s, needed.any()
-
-    return jax.vmap(one)(drawn)
+            progress(min(first + room, count), count)
+    return np.asarray(times), np.asarray(cut_off)
 
 
 def _batch_size(case: Case, count: int) -> int:

@@ -34,16 +34,16 @@ def on_all(text: str) -> str:
 def main(cases: list[str], join: list[str]) -> dict:
     """Run cases on all devices and tell what came out and how the work was shared."""
     import mrcjax
-    from mrcjax import devices, emulation
+    from mrcjax import devices, programs
 
     if join:
         coordinator, processes, process = join
         devices.join(coordinator, int(processes), int(process))
     found = {}
     for name in cases:
-        emulation._compiled.clear()
+        programs.forget()
         outcome = mrcjax.run(mrcjax.load_spec(on_all(CASES[name])))
-        code = [each.result().as_text() for each in emulation._compiled.values()]
+        code = [each.result().as_text() for each in programs._made.values()]
         found[name] = {
             "finish_s": outcome.finish_s.tolist(),
             "link_bytes": outcome.link_bytes.tolist(),

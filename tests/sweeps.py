@@ -25,9 +25,10 @@ def point(*at: int, ranks: int | None = 8, **changes: Any) -> Point:
         "ranks": 64 if at[0] == 0 else 1024,
         "network": ["fat_tree", "flat_rails"][at[1] % 2],
     }
-    finish_s = None
-    if ranks is not None:
+    finish_s = changes.get("finish_s")
+    if finish_s is None and ranks is not None:
         finish_s = np.random.default_rng(int(number)).random(ranks)
+    if finish_s is not None:
         values |= {"finish_min_s": finish_s.min(), "finish_max_s": finish_s.max()}
     fields = {"at": at, "id": f"id{at}", "values": values, "finish_s": finish_s}
     return Point(**(fields | changes))

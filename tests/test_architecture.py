@@ -15,7 +15,7 @@ ROOT = Path(mrcjax.__file__).parent
 
 # Each may import from those above it; those of one line do not know each other.
 CHAIN = [
-    {"units", "pytree"},
+    {"units", "pytree", "programs"},
     {"hardware"},
     {"spec"},
     {"network"},
@@ -23,9 +23,10 @@ CHAIN = [
     {"engine"},
     {"faults"},
     {"case", "devices", "outcome"},
+    {"batched"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"emulation", "report"},
-    {"step", "tuning"},
+    {"step", "tuning", "tracing"},
     {"sweeping"},
     {"comparison"},
     {"cli"},
@@ -86,8 +87,8 @@ def test_engine_knows_neither_spec_nor_files():
         }
 
 
-def test_one_module_draws_and_one_folder_stores():
-    for package, owner in (("matplotlib", "report/plot.py"), ("h5py", "archive")):
+def test_one_folder_draws_and_one_stores():
+    for package, owner in (("matplotlib", "report/plot"), ("h5py", "archive")):
         users = {
             path
             for path in modules()

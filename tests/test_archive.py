@@ -367,6 +367,28 @@ def test_nothing_foreign_or_damaged_is_read_or_overwritten(foreign, kind, compla
     assert before is None or path.read_bytes() == before
 
 
+def as_schema_1(path) -> None:
+    """Turn an archive of runs into what was written before there were sweeps."""
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema"] = 1
+        del file.attrs["kind"]
+
+
+def test_archives_of_schema_1_are_read_and_become_newer_when_added_to(tmp_path):
+    path = tmp_path / "a.h5"
+    write_one(path)
+    as_schema_1(path)
+    loaded = archive.load(path)
+    assert isinstance(loaded, archive.Archive)
+    assert loaded.schema == 1
+    assert loaded.run().to_json() == make_outcome().to_json()
+    write_one(path, "two")
+    assert archive.load(path).schema == archive.SCHEMA
+    assert names_in(path) == ["one", "two"]
+    with h5py.File(path) as file:
+        assert file.attrs["kind"] == "runs"
+
+
 def test_missing_file():
     with pytest.raises(ArchiveError, match="nowhere.h5 does not exist; `mrcjax run SPEC --out"):
         archive.load("nowhere.h5")
@@ -581,3 +603,19 @@ def test_no_jax_and_no_matplotlib_are_imported():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "mrcjax.archive" in done.stdout
     assert not {"jax", "matplotlib"} & set(done.stdout.split())
+
+
+def test_use_of_links_over_time_is_kept(tmp_path):
+    from mrcjax.outcome import LinkUse
+
+    share = np.random.default_rng(0).random((2, 5))
+    names = ("rank 0 é", "leaf 0 up")
+    use = LinkUse(np.linspace(0, 0.02, 6), names, share)
+    write_one(tmp_path / "a.h5", link_use=use)
+    write_one(tmp_path / "b.h5")
+    stored = archive.load_runs(tmp_path / "a.h5").run().link_use
+    assert stored is not None
+    assert stored.links == names
+    np.testing.assert_array_equal(stored.share, share)
+    np.testing.assert_allclose(stored.edges_s, use.edges_s)
+    assert archive.load_runs(tmp_path / "b.h5").run().link_use is None

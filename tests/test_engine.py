@@ -23,7 +23,7 @@ from runs import (
 )
 
 import mrcjax
-from mrcjax import emulation
+from mrcjax import programs
 from mrcjax.collective import closed_form
 from mrcjax.engine import loop, plan
 
@@ -369,9 +369,9 @@ def test_many_lanes_of_a_port_are_sorted_with_the_same_result(algorithm, monkeyp
     pairwise = mrcjax.run(mrcjax.load_spec(text))
     monkeypatch.setattr(plan, "MOST_SLOTS", 2)
     jax.clear_caches()
-    emulation._compiled.clear()
+    programs.forget()
     by_sorting = mrcjax.run(mrcjax.load_spec(text))
-    emulation._compiled.clear()
+    programs.forget()
     jax.clear_caches()
     assert {tier.rule for tier in pairwise.tiers} == {"slots(3)"}
     assert {tier.rule for tier in by_sorting.tiers} == {"sort"}

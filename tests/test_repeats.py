@@ -7,7 +7,7 @@ import pytest
 from runs import all_reduce, case_of, flat, timed, times_of, with_random_numbers
 
 from mrcjax.collective import Phase
-from mrcjax.emulation import _plain
+from mrcjax.emulation import plain_schedule
 from mrcjax.engine.repeats import repeated
 
 NODE = {"node_size": 2, "node_rate": "200 GB/s"}
@@ -61,7 +61,9 @@ def test_a_period_that_is_awaited_later_is_first_or_last():
 )
 def test_repeated_phases_take_the_same_time_as_written_out(network, keys):
     case = case_of(network, all_reduce("hierarchical", "10 MB", **keys))
-    folded = replace(_plain(case), kind=case.schedule.kind, algorithm=case.schedule.algorithm)
+    folded = replace(
+        plain_schedule(case), kind=case.schedule.kind, algorithm=case.schedule.algorithm
+    )
     assert any(repeats > 1 for _, _, repeats in repeated(folded.phases))
     assert all(repeats == 1 for _, _, repeats in repeated(case.schedule.phases))
     params = with_random_numbers(case, 1)

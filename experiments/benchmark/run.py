@@ -162,7 +162,9 @@ def table(rows: list[dict]) -> str:
 def main() -> None:
     """Run all cases, or those whose name contains --only."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="run the cases whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="run the cases whose name contains this, keep the others' rows"
+    )
     parser.add_argument("--short", action="store_true", help="the smallest cases")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -180,12 +182,20 @@ def main() -> None:
             sys.exit(f"{name} failed:\n{done.stderr}")
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(table(rows[-1:]) if len(rows) == 1 else table(rows[-1:]).splitlines()[-1], flush=True)
-    if not args.only:
-        where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
-        args.results.mkdir(parents=True, exist_ok=True)
-        (args.results / "benchmark.json").write_text(json.dumps(rows, indent=1) + "\n")
-        text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
-        (args.results / "benchmark.txt").write_text(text)
+    write(rows, args.results, whole=not (args.only or args.short))
+
+
+def write(rows: list[dict], folder: Path, *, whole: bool) -> None:
+    """Write benchmark.json and .txt; of some cases in the place of their old rows."""
+    target = folder / "benchmark.json"
+    if not whole and target.exists():
+        measured = {row["case"]: row for row in [*json.loads(target.read_text()), *rows]}
+        rows = [measured[name] for name in cases() if name in measured]
+    where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(rows, indent=1) + "\n")
+    text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
+    (folder / "benchmark.txt").write_text(text)
 
 
 if __name__ == "__main__":

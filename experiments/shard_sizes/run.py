@@ -8,6 +8,7 @@ import matplotlib
 
 import mrcjax
 from mrcjax.report.table import text_table
+from mrcjax.spec import Spec
 from mrcjax.tuning import Tuned
 from mrcjax.tuning.keeping import keep
 
@@ -23,6 +24,11 @@ CASES = {
     "slow both ways, one piece": ("rank 0 *gress rail 0", 1),
     "slow both ways, 64 pieces": ("rank 0 *gress rail 0", 64),
 }
+SLOW_REDUCER = [
+    "network.reduction_rate=50 GB/s",
+    "faults.links=[]",
+    "faults.slow=[{ rank = 0, factor = 10 }]",
+]
 
 
 def searches(count: int | None = None) -> dict[str, Tuned]:
@@ -31,18 +37,19 @@ def searches(count: int | None = None) -> dict[str, Tuned]:
     for name, (match, chunks) in list(CASES.items())[:count]:
         overrides = [f"faults.links.0.match={match}", f"collective.chunks={chunks}"]
         found[name] = mrcjax.tune(mrcjax.load_spec(HERE / "spec.toml", set=overrides))
-    return found
+    slow = mrcjax.load_spec(HERE / "spec.toml", set=SLOW_REDUCER)
+    return found | {"reducing slowly, one piece": mrcjax.tune(slow)}
 
 
-def shards_of(found: Tuned) -> list[float]:
+def shards_of(spec: Spec) -> list[float]:
     """Part of the buffer that each rank owns."""
-    weights = found.best.collective.shards or (1.0,) * found.outcome.ranks
+    weights = spec.the_collective.shards or (1.0,) * spec.network.ranks
     return [weight / sum(weights) for weight in weights]
 
 
 def row(name: str, found: Tuned) -> dict[str, str]:
     """What the table shows: times over that of equal shards."""
-    shards, equal = shards_of(found), found.heuristics_s["equal"]
+    shards, equal = shards_of(found.best), found.heuristics_s["equal"]
     barrier = found.optima_s["programme, with a barrier between the halves"]
     return {
         "case": name,
@@ -56,18 +63,23 @@ def row(name: str, found: Tuned) -> dict[str, str]:
 
 
 def draw(found: dict[str, Tuned], path: Path) -> None:
-    """Time against step with the bound as a line, and the shards."""
-    figure, (way, shards) = plt.subplots(1, 2, figsize=(11, 4))
+    """Time against step with the bound as a line; shards before and after."""
+    figure, (way, *heat) = plt.subplots(1, 3, figsize=(16, 4))
     for name, each in found.items():
         equal = each.heuristics_s["equal"]
-        way.plot([step.exact_s / equal for step in each.history], label=name)
-        shards.plot(shards_of(each), ".-", label=name)
-    first = next(iter(found.values()))
-    bound = first.lower_bound_s / first.heuristics_s["equal"]
-    way.axhline(bound, color="k", ls="--", label="lower bound")
-    way.set(xlabel="step", ylabel="time / equal shards")
+        (line,) = way.plot([step.exact_s / equal for step in each.history], label=name)
+        way.axhline(each.lower_bound_s / equal, color=line.get_color(), ls="--", lw=0.8)
+    way.set(xlabel="step", ylabel="time / equal shards (dashed: bound)")
     way.legend(fontsize=7)
-    shards.set(xlabel="rank", ylabel="part of the buffer it owns")
+    cuts = {
+        "before": [shards_of(each.spec) for each in found.values()],
+        "after": [shards_of(each.best) for each in found.values()],
+    }
+    for axis, (when, shards) in zip(heat, cuts.items(), strict=True):
+        image = axis.imshow(shards, aspect="auto", vmin=0)
+        axis.set(xlabel="rank", title=f"part of the buffer that a rank owns, {when}")
+        axis.set_yticks(range(len(found)), found, fontsize=7)
+        figure.colorbar(image)
     figure.text(0.01, 0.01, COMMAND, fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

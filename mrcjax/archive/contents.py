@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mrcjax.archive.condition import chosen
 from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import SCALARS
@@ -31,6 +32,14 @@ class Archive:
         """Return one dict per run: its name under "run", and its scalars in SI units."""
         plain = {"run": list(self.runs)} | {k: v.tolist() for k, v in self.columns.items()}
         return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+
+    def where(self, condition: str) -> list[dict[str, Any]]:
+        """Return the rows of `table` of which a condition is true, such as "ranks >= 4096".
+
+        Raises:
+            SpecError: the condition cannot be read or evaluated.
+        """
+        return chosen(self.table(), condition)
 
     def run(self, name: str | None = None) -> Run:
         """Return the run of this name; without a name, the only one. Raises ArchiveError."""

@@ -49,9 +49,10 @@ def describe(dataset: Any, units: str, long_name: str, *scales: Any) -> None:
 
 def store_text(group: Any, key: str, texts: np.ndarray, long_name: str, *scales: Any) -> Any:
     """Write texts of one length, padded: unlike all other text such strings compress."""
-    flat = [storable(text).encode() for text in texts.ravel()]
-    dtype = h5py.string_dtype("utf-8", max(map(len, flat), default=0) or 1)
-    fixed = np.array(flat, dtype=dtype).reshape(texts.shape)
+    flat = texts.ravel().tolist()
+    encoded = {text: storable(text).encode() for text in set(flat)}
+    dtype = h5py.string_dtype("utf-8", max(map(len, encoded.values()), default=0) or 1)
+    fixed = np.array([encoded[text] for text in flat], dtype=dtype).reshape(texts.shape)
     dataset = store(group, key, fixed, "", long_name, *scales)
     dataset.attrs["_Encoding"] = "utf-8"  # has xarray decode them
     return dataset

@@ -14,8 +14,8 @@ from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import group_name
 from mrcjax.archive.opening import opened
-from mrcjax.outcome import Binding, FlowTimes, Outcome, Scenarios, Tier
-from mrcjax.spec import Spec, load_spec
+from mrcjax.outcome import Binding, FlowTimes, LinkUse, Outcome, Scenarios, Tier
+from mrcjax.spec import Spec, SpecError, load_spec
 
 T = TypeVar("T")
 
@@ -124,8 +124,15 @@ class Run:
 
     @functools.cached_property
     def spec(self) -> Spec:
-        """The spec, parsed."""
-        return load_spec(self.spec_text)
+        """The spec, parsed; ArchiveError where this version cannot read it."""
+        try:
+            return load_spec(self.spec_text)
+        except SpecError as error:
+            raise ArchiveError(
+                f"holds a spec that cannot be read ({error})",
+                self.path,
+                "it is damaged, or from another version of mrcjax",
+            ) from error
 
     @property
     def binding(self) -> Binding:
@@ -154,6 +161,16 @@ class Run:
             if "scenario_time_s" not in group:
                 return None
             return Scenarios(read(group["scenario_time_s"]))
+
+    @functools.cached_property
+    def link_use(self) -> LinkUse | None:
+        """How much of some links was in use over time, where sends were traced."""
+        with self._group() as group:
+            if "link_use" not in group:
+                return None
+            links = tuple(str(name) for name in read(group["used_link"]))
+            share = read(group["link_use"])
+        return LinkUse(np.linspace(0.0, self.time_s, share.shape[1] + 1), links, share)
 
     @functools.cached_property
     def _link_names(self) -> np.ndarray | None:

@@ -150,6 +150,7 @@ def _write_runs(
         _write_links(group, outcome)
         _write_flows(group, outcome)
         _write_scenarios(group, outcome)
+        _write_link_use(group, outcome)
     return names
 
 
@@ -165,6 +166,19 @@ def _write_scenarios(group: Any, outcome: Outcome) -> None:
     times_s = outcome.scenarios.times_s
     scale = store_scale(group, "scenario", np.arange(times_s.size), "added to every seed")
     store(group, "scenario_time_s", times_s, "s", "completion time of the scenario", scale)
+
+
+def _write_link_use(group: Any, outcome: Outcome) -> None:
+    use = outcome.link_use
+    if use is None or not use.links:
+        return
+    names = store_text(group, "used_link", np.array(use.links, dtype=object), "link looked at")
+    names.make_scale("used_link")
+    middle_s = (use.edges_s[:-1] + use.edges_s[1:]) / 2
+    times = store(group, "use_time_s", middle_s, "s", "middle of a part of the time")
+    times.make_scale("use_time_s")
+    about = "share of the link's capacity in use"
+    store(group, "link_use", use.share, "1", about, names, times)
 
 
 def _write_links(group: Any, outcome: Outcome) -> None:

@@ -14,11 +14,14 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff
 
 from mrcjax.cli.bound import bound_command
 from mrcjax.cli.compare import compare_command
+from mrcjax.cli.diff import diff_command
 from mrcjax.cli.plot import plot_command
+from mrcjax.cli.report import report_command
 from mrcjax.cli.run import run_command
 from mrcjax.cli.show import show_command
 from mrcjax.cli.spec import spec_command
 from mrcjax.cli.sweep import sweep_command
+from mrcjax.cli.trace import trace_command
 from mrcjax.cli.tune import tune_command
 from mrcjax.cli.waiting import interrupted, message_of, pipe_closed
 
@@ -59,7 +62,10 @@ def _dispatch(given: list[str]) -> None:
         "sweep": partial(sweep_command, command=command),
         "tune": partial(tune_command, command=command),
         "show": show_command,
+        "diff": diff_command,
         "plot": partial(plot_command, command=command),
+        "trace": partial(trace_command, command=command),
+        "report": partial(report_command, command=command),
         "spec": spec_command,
     }
     try:

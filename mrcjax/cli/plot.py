@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from tyro.conf import Suppress, arg
 
 from mrcjax.cli.arguments import ArchiveFile, OneRun
-from mrcjax.cli.drawing import draw_run, draw_tables, figure_stem
+from mrcjax.cli.drawing import draw_run, draw_sweep, draw_tables, figure_stem
 
 
 def plot_command(
@@ -26,12 +26,17 @@ def plot_command(
 ) -> None:
     """Draw the link utilisation and finish times of a run, and the bars of stored comparisons.
 
-    Of an archive with comparisons, runs are drawn only where one is named.
+    Of an archive with comparisons, runs are drawn only where one is named. Of a sweep: scaling
+    curves, maps over two axes, and tails over ranks and seeds.
     """
     from mrcjax import archive
 
-    stored = archive.load_runs(file)
+    stored = archive.load(file)
     folder = file.parent if out is None else out
+    if isinstance(stored, archive.Sweep):
+        for path in draw_sweep(stored, folder, f".{form}", command):
+            print(path)
+        return
     drawn = [] if run is not None else draw_tables(stored, folder, f".{form}", command)
     if not drawn:
         chosen = stored.run(run)

@@ -1,6 +1,5 @@
 """`mrcjax run`: emulate a spec."""
 
-import math
 import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,14 +9,15 @@ from tyro.conf import Suppress, arg
 
 from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
 from mrcjax.cli.asking import load, print_json, target_of, what
+from mrcjax.cli.assuming import assumptions_of
 from mrcjax.cli.drawing import draw_run, figure_stem
 from mrcjax.cli.joining import group_of, keep_stdout_clean
 from mrcjax.cli.starting import prepare_jax
+from mrcjax.cli.tracing import TraceFile, TraceRanks, check_trace, traced
 from mrcjax.cli.waiting import at_once
 
 if TYPE_CHECKING:
     from mrcjax.archive import Table
-    from mrcjax.network.inventory import Inventory
     from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec
     from mrcjax.step import TrainingOutcome
@@ -37,6 +37,8 @@ def run_command(
             help_behavior_hint="",
         ),
     ] = None,
+    trace: TraceFile = None,
+    trace_ranks: TraceRanks = None,
     overrides: Overrides = (),
     explain: Annotated[
         bool, arg(help="Also print the hardware, and every assumption with its source.")
@@ -70,6 +72,7 @@ def run_command(
 
     if target is not None and (group is None or group.process in (None, 0)):
         archive.check_writable(target)
+    check_trace(trace, trace_ranks)
     if group is None:
         prepare_jax()
     else:
@@ -84,17 +87,21 @@ def run_command(
     started = datetime.now(UTC)
     outcome, trained = at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
     training = None if trained is None else _training_table(asked, trained)
+    others = (
+        {} if trained is None else {k: o for k, o in trained.outcomes.items() if o is not outcome}
+    )
+    if trace is not None:
+        outcome = traced(outcome, trace, trace_ranks, command)
     if target is not None:
         name = f"{outcome.kind}-{outcome.algorithm}-{outcome.ranks}"
         runs, tables = {name: outcome}, {}
         if trained is not None and training is not None:
-            others = {k: o for k, o in trained.outcomes.items() if o is not outcome}
             runs |= {f"{name}-{bucket}": o for bucket, o in others.items()}
             tables[f"{name}-training"] = training
         names = archive.write(target, runs, command=command, tables=tables, started=started)
         if asked.output.figures:
             draw_run(outcome, figure_stem(target, names[0], target.parent), ".png", command)
-    assumptions = [] if materials is None else _assumptions(asked, materials)
+    assumptions = [] if materials is None else assumptions_of(asked, materials)
     if as_json:
         found = outcome.to_json()
         if trained is not None:
@@ -155,27 +162,3 @@ _HARDWARE_ROWS = (
     "hardware", "switches", "modules", "NICs", "total without NICs, kW", "total with NICs, kW",
     "total with NICs, M$",
 )  # fmt: skip
-
-
-def _assumptions(asked: "Spec", materials: "Inventory") -> list[dict[str, str]]:
-    """List what was taken from the catalogue and assumed of training: value, source, mark."""
-    from mrcjax import hardware
-    from mrcjax.training import explain
-
-    network = asked.network
-    links = [getattr(network, key, None) for key in ("link", "rail", "node")]
-    parts: list[hardware.Part] = [hardware.link(name) for name in links if name is not None]
-    parts += [hardware.switch(name) for name in materials.switches_by_part]
-    if materials.nic:
-        parts.append(hardware.nic_for(math.fsum(network.port_rates)))
-    if materials.usd:
-        parts.append(hardware.optics())
-    rows = [
-        (f"{part.name}: {field}", f"{getattr(part, field):.6g}", *source)
-        for part in parts
-        for field, source in part.sources.items()
-    ]
-    if asked.training is not None:
-        rows += explain(asked.training, network.ranks)
-    keys = ("assumption", "value", "source", "mark")
-    return [dict(zip(keys, row, strict=True)) for row in rows]

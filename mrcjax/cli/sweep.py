@@ -1,5 +1,6 @@
 """`mrcjax sweep`: emulate every point of a grid of specs."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,23 @@ def sweep_command(
     resume: Annotated[
         bool, arg(help="Do only what the archive lacks; the sweep may have grown since.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        arg(
+            metavar="N",
+            help="Processes that share the batches; with --scheduler local the workers.",
+            help_behavior_hint="",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        arg(
+            metavar="ADDRESS",
+            help="Hand the batches to the workers of this Dask scheduler; local: to a cluster of "
+            'this machine. Needs pip install "mrcjax[cluster]".',
+            help_behavior_hint="",
+        ),
+    ] = None,
     explain: Annotated[
         bool, arg(help="Print groups, batches, compilations, memory and time, and run nothing.")
     ] = False,
@@ -45,17 +63,22 @@ def sweep_command(
 ) -> None:
     """Emulate every point of a [sweep] table, many at once, and keep each batch as it is done.
 
-    Ctrl-C ends it after the batch in flight, a second one at once; --resume goes on. The exit
-    status is 1 if a point failed; its reason is in the archive.
+    Ctrl-C ends it after the batch in flight, a second one at once; where others do the batches
+    (--jobs, --scheduler) the first one does. --resume goes on. The exit status is 1 if a point
+    failed; its reason is in the archive.
     """
     from mrcjax.spec import load_sweep
 
     asked = load_sweep(spec, overrides)
+    if scheduler is not None or (jobs or 1) > 1:
+        # who comes first must not take the memory of an accelerator from the others
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     prepare_jax()
-    from mrcjax.sweeping import sweep
+    from mrcjax.sweeping import Workers, sweep
 
+    workers = Workers(jobs, scheduler)
     if explain:
-        _explain(asked, as_json)
+        _explain(asked, workers.sharing, as_json)
         return
 
     def work(is_stopped: Callable[[], bool]):
@@ -63,14 +86,16 @@ def sweep_command(
             asked,
             out,
             resume=resume,
+            jobs=jobs,
+            scheduler=scheduler,
             command=command,
             report=progress,
             is_stopped=is_stopped,
+            begin=prepare_jax,
         )
 
-    found = until_interrupted(
-        work, f"sweeping over {len(asked):,} points", ending="after the batch in flight"
-    )
+    ending = "with what is finished" if workers.are_others else "after the batch in flight"
+    found = until_interrupted(work, f"sweeping over {len(asked):,} points", ending=ending)
     from mrcjax.report.sweep import counts, sweep_json, sweep_text
 
     if as_json:
@@ -85,10 +110,10 @@ def sweep_command(
         raise SystemExit(SOME_FAILED)
 
 
-def _explain(asked, as_json: bool) -> None:
+def _explain(asked, workers: int, as_json: bool) -> None:
     from mrcjax.sweeping import make_plan
 
-    plan = at_once(lambda: make_plan(asked.points()), "planning")
+    plan = at_once(lambda: make_plan(asked.points(), workers=workers), "planning")
     if as_json:
         print_json(
             {"points": plan.points, "compilations": plan.compilations, "groups": plan.rows()}

@@ -11,15 +11,18 @@ from mrcjax.engine.fluid import (
     simulate_flows,
 )
 from mrcjax.engine.params import Config, Params, Shares, Times
+from mrcjax.engine.watching import Seen, Watch
 
 __all__ = [
     "Config",
     "FlowTimes",
     "Params",
+    "Seen",
     "SendTimes",
     "Sends",
     "Shares",
     "Times",
+    "Watch",
     "emulate",
     "emulate_sends",
     "fluid_finish_times",

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
-from mrcjax.engine import paths, ports, trees
-from mrcjax.engine.jitter import of_phase
+from mrcjax.engine import jitter, paths, ports, trees
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
 from mrcjax.engine.repeats import alike, rebased, repeated
+from mrcjax.engine.watching import Seen, Watch, of_alike, of_periods, of_phase
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -39,24 +39,32 @@ class Moved:
 
 
 def emulate(
-    params: Params, network: Network, schedule: Schedule, *, config: Config = DEFAULT
+    params: Params,
+    network: Network,
+    schedule: Schedule,
+    *,
+    config: Config = DEFAULT,
+    watch: Watch | None = None,
 ) -> Times:
     """Time a schedule on a network.
 
     Pure; may be jitted (config static), vmapped, and differentiated in every float of `params`,
     forward and reverse. Ranks finish when their data has arrived and their sends have left; a
-    rank that takes part in nothing finishes when it joins (params.late_s).
+    rank that takes part in nothing finishes when it joins (params.late_s). With `watch` the result
+    also holds every send of some ranks and the use of some links, round by round; then no round is
+    skipped, and links that serve in the order of arrival are not known of.
     """
     params, network = _with_links_down(params, network)
     dtype = params.capacity_bytes_per_s.dtype
     links = jnp.zeros((network.num_links + 1,), dtype)
     moved = Moved({}, None, params.late_s, links)
     arrivals: list[jax.Array | None] = []
-    advance = partial(_advance, params, network, schedule, config)
+    advance = partial(_advance, params, network, schedule, config, watch)
+    seen: list[Seen] = []
     whole = [(0, len(schedule.phases), 1)]  # under jitter each phase has numbers of its own
     for first, period, repeats in repeated(schedule.phases) if params.jitter is None else whole:
         phases = schedule.phases[first : first + period]
-        moved = advance(phases, arrivals, moved)
+        moved = advance(phases, arrivals, moved, seen)
         if repeats == 1:
             continue
 
@@ -64,17 +72,19 @@ def emulate(
 
         def again(carry, _, phases=phases, period=period):
             moved, before = carry
-            now = list(before)
-            moved = advance(phases, now, moved)
-            return (moved, tuple(now[period:])), None
+            now, seen_now = list(before), []
+            moved = advance(phases, now, moved, seen_now)
+            return (moved, tuple(now[period:])), seen_now
 
         carry = (moved, tuple(arrivals[-period:]))
-        (moved, last), _ = jax.lax.scan(again, carry, length=repeats - 1)
+        (moved, last), more = jax.lax.scan(again, carry, length=repeats - 1)
+        seen += [of_periods(each, first + period, period) for each in more]
         arrivals += [None] * (period * (repeats - 2)) + list(last)
     return Times(
         time_s=latest(moved.finish),
         finish_s=moved.finish,
         link_bytes=jax.lax.stop_gradient(moved.link_bytes[:-1]),
+        seen=tuple(seen),
     )
 
 
@@ -83,17 +93,22 @@ def _advance(
     network: Network,
     schedule: Schedule,
     config: Config,
+    watch: Watch | None,
     phases: tuple[Phase, ...],
     arrivals: list,
     moved: Moved,
+    seen: list,
 ) -> Moved:
-    """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts."""
+    """Emulate phases in order; appends the arrivals of each to `arrivals`, which `after` counts.
+
+    What was seen of what is watched is appended to `seen`.
+    """
     clocks, links_free = dict(moved.clocks), moved.links_free
     finish, link_bytes = moved.finish, moved.link_bytes
     dtype = link_bytes.dtype
     runs = _runs_of_alike(phases, len(arrivals)) if params.jitter is None else None
     for phase, repeats in runs or [(p, 1) for p in phases]:
-        here_params = replace(params, jitter=of_phase(params.jitter, len(arrivals)))
+        here_params = replace(params, jitter=jitter.of_phase(params.jitter, len(arrivals)))
         entry = _entry(phase, arrivals, network.ranks, dtype)
         if phase.rounds == 0:
             arrivals.extend([entry] * repeats)
@@ -107,21 +122,23 @@ def _advance(
         def once(carry, _, phase=phase, params=here_params):
             here, entry, finish, link_bytes = carry
             with jax.named_scope(phase.name.replace(" ", "_")):
-                here, arrived, left, sent = _emulate_phase(
-                    params, network, schedule, config, phase, here, entry
+                here, arrived, left, sent, looked = _emulate_phase(
+                    params, network, schedule, config, phase, here, entry, watch
                 )
             finish = later(later(latest(arrived), latest(left)), finish)
             # What a phase starts from is there too: data only the rank itself holds is not sent.
             arrived = later(arrived, entry)
             carry = (here, _scoped(phase, arrived), finish, link_bytes + sent)
-            return carry, arrived
+            return carry, (arrived, looked)
 
         carry = (start, entry, finish, link_bytes)
         if repeats == 1:
-            carry, arrived = once(carry, None)
+            carry, (arrived, looked) = once(carry, None)
+            seen += [] if looked is None else [of_phase(looked, len(arrivals))]
             arrivals.append(arrived)
         else:
-            carry, every = jax.lax.scan(once, carry, length=repeats)
+            carry, (every, looked) = jax.lax.scan(once, carry, length=repeats)
+            seen += [] if looked is None else [of_alike(looked, len(arrivals))]
             arrivals.extend(every)
         clocks[where], _, finish, link_bytes = carry
         links_free = links_free if is_bound else clocks[where].link_free
@@ -142,17 +159,17 @@ def _with_links_down(params: Params, network: Network) -> tuple[Params, Network]
     return replace(params, capacity_bytes_per_s=safe), replace(network, up=jnp.append(up, True))
 
 
-def _emulate_phase(params, network, schedule, config, phase, clocks, entry):
-    """Clocks, arrivals, when lanes are free, and bytes on links after one phase."""
+def _emulate_phase(params, network, schedule, config, phase, clocks, entry, watch):
+    """Clocks, arrivals, when lanes are free, bytes on links after one phase, and what was seen."""
     inputs = (params, network, schedule, config, phase)
     if phase.tree >= 0:
-        return trees.run_phase(*inputs, clocks, entry)
+        return trees.run_phase(*inputs, clocks, entry, watch)
     if bound_to_ports(phase, network):
-        here, fabric_free = clocks
-        here, fabric_free, arrived, sent = ports.run_phase(*inputs, here, fabric_free, entry)
-        return (here, fabric_free), arrived, here.lane_free, sent
-    lanes, arrived, sent = paths.run_phase(*inputs, clocks, entry)
-    return lanes, arrived, lanes.lane_free, sent
+        here, free = clocks
+        here, free, arrived, sent, seen = ports.run_phase(*inputs, here, free, entry, watch)
+        return (here, free), arrived, here.lane_free, sent, seen
+    lanes, arrived, sent, seen = paths.run_phase(*inputs, clocks, entry, watch)
+    return lanes, arrived, lanes.lane_free, sent, seen
 
 
 def _links_of(phase: Phase, network: Network) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 
 from mrcjax.engine.jitter import Jitter
+from mrcjax.engine.watching import Seen
 from mrcjax.pytree import pytree
 
 
@@ -85,9 +86,11 @@ class Times:
     """The result of one emulation.
 
     time_s: () completion time. finish_s: (ranks,) when each rank's data has arrived and its sends
-    have left. link_bytes: (links,) bytes carried; a constant for differentiation.
+    have left. link_bytes: (links,) bytes carried; a constant for differentiation. seen: single
+    sends, where some ranks and links were watched.
     """
 
     time_s: jax.Array
     finish_s: jax.Array
     link_bytes: jax.Array
+    seen: tuple[Seen, ...] = ()

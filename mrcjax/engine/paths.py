@@ -19,6 +19,7 @@ from mrcjax.engine.maxplus import later, latest, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.plan import inner_rule, outer_rule
 from mrcjax.engine.sharing import queue, share, single
+from mrcjax.engine.watching import Seen, Watch, look, watched_rounds
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -72,11 +73,13 @@ def run_phase(
     phase: Phase,
     lanes: Lanes,
     entry: jax.Array,
-) -> tuple[Lanes, jax.Array, jax.Array]:
+    watch: Watch | None = None,
+) -> tuple[Lanes, jax.Array, jax.Array, Seen | None]:
     """Emulate one phase.
 
     entry: (lanes, ranks) when the data of the first sends is there. Returns the clocks, arrivals
-    (lanes, ranks), -inf where a lane got nothing, and the bytes put on every link (links + 1,).
+    (lanes, ranks), -inf where a lane got nothing, the bytes put on every link (links + 1,), and
+    what was seen of what is watched.
     """
     plan = PathPlan(
         phase,
@@ -107,10 +110,14 @@ def run_phase(
     repeats = config.fast_forward and fixed and alike and equal and dtype == jnp.float64
     repeats = repeats and params.jitter is None
     tallies = jnp.zeros_like(lanes.link_free), none_dealt(network)
-    (lanes, arrived), (link_bytes, _) = run_rounds(
-        partial(_round, plan), phase.rounds, repeats, ((lanes, entry), tallies), operands
-    )
-    return lanes, arrived, link_bytes
+    state, seen = ((lanes, entry), tallies), None
+    if watch is None:
+        state = run_rounds(partial(_round, plan), phase.rounds, repeats, state, operands)
+    else:
+        step = partial(_watched_round, plan, watch)
+        state, seen = watched_rounds(step, phase.rounds, state, operands)
+    (lanes, arrived), (link_bytes, _) = state
+    return lanes, arrived, link_bytes, seen
 
 
 def _route(
@@ -121,7 +128,25 @@ def _route(
 
 
 def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
-    """One round: all hops of all sends, then the arrivals at the receivers."""
+    """One round of the clocks and tallies."""
+    return _round_and_sends(plan, k, state, operands)[0]
+
+
+def _watched_round(plan: PathPlan, watch: Watch, k: jax.Array, state, operands: Operands):
+    """The same, and what it did to the watched ranks and links."""
+    after, sends = _round_and_sends(plan, k, state, operands)
+    (lanes, _), (link_bytes, _) = after
+    about = (plan.phase, operands.schedule, operands.network)
+    work = link_bytes - state[1][0]
+    return after, look(watch, *about, k, sends, work, lanes.link_free)
+
+
+def _round_and_sends(plan: PathPlan, k: jax.Array, state, operands: Operands):
+    """One round: all hops of all sends, then the arrivals at the receivers.
+
+    Also the bytes of its sends, when they may begin and have left, and when what each rank
+    receives has arrived.
+    """
     (lanes, arrived), (link_bytes, dealt) = state
     params, network, phase = operands.params, operands.network, plan.phase
     dst, active = peers(phase, operands.schedule, network, k)
@@ -143,7 +168,8 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
         begin = jnp.where(ways.moved, operands.start, begin)
     if params.jitter is not None:
         begin = begin + delays(params.jitter, k, network.ranks)
-    head = tail = jnp.where(active, begin, NEVER)
+    begin = jnp.where(active, begin, NEVER)
+    head = tail = begin
     free = lanes.link_free
     lane_free = lanes.lane_free
     shares = None if ways.shares is None else ways.shares.astype(sent.dtype)
@@ -182,7 +208,8 @@ def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
         at_receiver = jnp.where(at_receiver > NEVER, reduced, NEVER)
         reducer_free = later(reducer_free, at_receiver)
     arrived = later(at_receiver, arrived)
-    return (Lanes(lane_free, free, reducer_free), arrived), (link_bytes, dealt)
+    after = (Lanes(lane_free, free, reducer_free), arrived), (link_bytes, dealt)
+    return after, (sent, begin, lane_free, at_receiver)
 
 
 def _data_ready(plan: PathPlan, schedule: Schedule, k: jax.Array, arrived: jax.Array) -> jax.Array:

@@ -12,14 +12,16 @@ import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.arrival import first_come
+from mrcjax.engine.ends import Ends, ends_of, work_of
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
-from mrcjax.engine.jitter import Jitter, delays
+from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.maxplus import later, move, segment_max
-from mrcjax.engine.params import Config, Params, Shares
+from mrcjax.engine.params import Config, Params
 from mrcjax.engine.plan import Plan, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import queue, slots
 from mrcjax.engine.spread import spread
+from mrcjax.engine.watching import Seen, Watch, look, watched_rounds
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
 
@@ -40,26 +42,6 @@ class Ports:
     reducer_free: jax.Array
 
 
-@pytree
-class Ends:
-    """Numbers of the links at both ends of every lane, (lanes, ranks) each, and what is sent.
-
-    seconds are bytes over capacity where all chunks of a lane are equal; else None and `owned`
-    (lanes, ranks) holds the bytes of each owner's chunk.
-    """
-
-    egress_capacity: jax.Array
-    egress_latency_s: jax.Array
-    ingress_capacity: jax.Array
-    ingress_latency_s: jax.Array  # with the endpoint's
-    bytes: jax.Array  # (lanes, 1), or (lanes, ranks) by owner
-    egress_seconds: jax.Array | None
-    ingress_seconds: jax.Array | None
-    reduction_bytes_per_s: jax.Array | None
-    jitter: Jitter | None
-    shares: Shares | None = None  # cut `bytes`, then (1, ranks) or (1, 1), over the lanes
-
-
 def run_phase(
     params: Params,
     network: Network,
@@ -69,12 +51,13 @@ def run_phase(
     ports: Ports,
     fabric_free: jax.Array,
     entry: jax.Array,
-) -> tuple[Ports, jax.Array, jax.Array, jax.Array]:
+    watch: Watch | None = None,
+) -> tuple[Ports, jax.Array, jax.Array, jax.Array, Seen | None]:
     """Emulate one phase.
 
     entry: (lanes, ranks) when the data of the first sends is there. Returns the ports' clocks,
-    fabric_free (links + 1,), arrivals (lanes, ranks) with -inf for lanes that got nothing, and the
-    bytes put on every link (links + 1,).
+    fabric_free (links + 1,), arrivals (lanes, ranks) with -inf for lanes that got nothing, the
+    bytes put on every link (links + 1,), and what was seen of what is watched.
     """
     num_ports, ranks = ports.ingress_free.shape
     inside = phase.domain == "network" and len(inner_links(network, schedule, phase, 0)) > 0
@@ -88,12 +71,13 @@ def run_phase(
         store_and_forward=config.switching == "store_and_forward",
         # a weight of zero leaves a lane without its part of a send
         masked=ports.lane_free.shape[0] != phase.lanes or params.shares is not None,
-        brief=ports.lane_free.shape[0] == num_ports
+        brief=watch is None
+        and ports.lane_free.shape[0] == num_ports
         and phase.needs == "own"
         and not reduces
         and not in_arrival_order(network, phase, config),
     )
-    ends = _ends(params, network, plan)
+    ends = ends_of(params, network, plan)
     if not reduces:
         ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
     equal = ends.egress_seconds is not None
@@ -113,11 +97,18 @@ def run_phase(
     # in half the time and the masks cost next to nothing.
     full = 0 if plan.masked else phase.num_full_rounds
     full = 0 if inside and full < phase.rounds else full
-    if full and plan.brief and equal and not inside and params.jitter is None:
+    seen = None
+    if watch is not None:
+        masked = Plan(**{**vars(plan), "masked": True})
+        step = partial(_watched_round, masked, watch)
+        state, seen = watched_rounds(step, phase.rounds, state, (ends, hops))
+    elif full and plan.brief and equal and not inside and params.jitter is None:
         state = _spread(plan, full, ends, state)
     elif full and not in_arrival_order(network, phase, config):
         state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
-    if in_arrival_order(network, phase, config):
+    if watch is not None:
+        pass
+    elif in_arrival_order(network, phase, config):
         state = _all_at_once(params, plan, ends, hops, state)
     elif full < phase.rounds:
         masked = Plan(**{**vars(plan), "masked": True})
@@ -126,11 +117,47 @@ def run_phase(
     (ports, arrived, fabric_free), (link_bytes, port_bytes) = state
     arrivals = _arrivals(plan, ports, arrived, ends)
     link_bytes = _add_port_bytes(network, plan, ends, link_bytes, port_bytes)
-    return ports, fabric_free, arrivals[: phase.lanes], link_bytes
+    return ports, fabric_free, arrivals[: phase.lanes], link_bytes, seen
 
 
 def _round(plan: Plan, start: int, k: jax.Array, state, operands):
-    """One round: out of the sender's port, through the fabric, into the receiver's port."""
+    """One round of the clocks and tallies."""
+    return _round_and_sends(plan, start, k, state, operands)[0]
+
+
+def _watched_round(plan: Plan, watch: Watch, k: jax.Array, state, operands):
+    """The same, and what it did to the watched ranks and links."""
+    ends, hops = operands
+    after, (begin, left, arrival, out_bytes, in_bytes) = _round_and_sends(
+        plan, 0, k, state, operands
+    )
+    phase, network = plan.phase, hops.network
+    (ports, _, free), (work, _) = after
+    work = work - state[1][0]
+    prefix = "node " if phase.domain == "node" else ""
+    egress_free = left if plan.per_port == 1 else ports.egress_free
+    for way, clock, lanes in (
+        ("egress", egress_free, out_bytes),
+        ("ingress", ports.ingress_free, in_bytes),
+    ):
+        tier = network.tier(prefix + way)
+        at_ports = slice(tier.first, tier.first + tier.count)
+        lanes = jnp.broadcast_to(lanes, left.shape).reshape(plan.per_port, plan.ports, plan.ranks)
+        free = free.at[at_ports].set(clock.reshape(-1))
+        work = work.at[at_ports].add(lanes.sum(axis=0).reshape(-1))
+    sent, begin, arrival = (
+        jnp.broadcast_to(x, left.shape)[: phase.lanes] for x in (out_bytes, begin, arrival)
+    )
+    sends = (sent, begin, left[: phase.lanes], arrival)
+    return after, look(watch, phase, hops.schedule, network, k, sends, work, free)
+
+
+def _round_and_sends(plan: Plan, start: int, k: jax.Array, state, operands):
+    """One round: out of the sender's port, through the fabric, into the receiver's port.
+
+    Also when its sends may begin, have left, and (unless the plan is brief) what each rank
+    receives has arrived; and the bytes of sends, by sender and by receiver.
+    """
     (ports, ready, fabric_free), (link_bytes, port_bytes) = state
     ends, hops = operands
     k = k + start
@@ -138,7 +165,7 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     lane = jnp.arange(plan.lanes)
     shift = phase.first + k * phase.per_round + lane * phase.per_lane
     active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
-    out_bytes, in_bytes, out_seconds, in_seconds = _work(plan, ends, k, shift, active)
+    out_bytes, in_bytes, out_seconds, in_seconds = work_of(plan, ends, k, shift, active)
     received = active
     if ends.shares is not None:  # a lane without weight sends nothing
         active, received = out_bytes > 0, in_bytes > 0
@@ -154,7 +181,7 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     with jax.named_scope("ingress"):
         head, tail = move(head, shift, phase.layout), move(tail, shift, phase.layout)
         _, end, ingress_free = _into_port(plan, head, tail, in_seconds, ports.ingress_free)
-    reducer_free = ports.reducer_free
+    reducer_free, arrival = ports.reducer_free, tail
     if plan.brief:
         ready = later(ready, tail)
     else:
@@ -170,7 +197,9 @@ def _round(plan: Plan, start: int, k: jax.Array, state, operands):
     if port_bytes is not None:
         port_bytes = port_bytes + jnp.stack([out_bytes, in_bytes])
     ports = Ports(lane_free, egress_free, ingress_free, reducer_free)
-    return (ports, ready, fabric_free), (link_bytes, port_bytes)
+    after = (ports, ready, fabric_free), (link_bytes, port_bytes)
+    begin = jnp.where(active, begin, NEVER)
+    return after, (begin, lane_free, arrival, out_bytes, in_bytes)
 
 
 def _spread(plan: Plan, rounds: int, ends: Ends, state):
@@ -214,7 +243,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
     def leave(ports: Ports, k):
         shift = phase.first + k * phase.per_round + lane * phase.per_lane
         active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
-        out_bytes, in_bytes, seconds, _ = _work(masked, ends, k, shift, active)
+        out_bytes, in_bytes, seconds, _ = work_of(masked, ends, k, shift, active)
         begin = ports.lane_free
         begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
         head, tail, lane_free, egress_free = _leave(masked, ends, begin, seconds, active, ports)
@@ -292,77 +321,6 @@ def _into_port(plan: Plan, head, tail, seconds, free):
     seconds = jnp.broadcast_to(seconds, head.shape).reshape(grid)
     first, last, free = slots(head.reshape(grid), tail.reshape(grid), seconds, free)
     return first.reshape(head.shape), last.reshape(head.shape), free
-
-
-def _work(plan: Plan, ends: Ends, k, shift, active):
-    """Bytes and seconds of every lane's chunk, seen from the sender and from the receiver."""
-    if ends.egress_seconds is not None and ends.ingress_seconds is not None:
-        out_bytes = in_bytes = ends.bytes
-        out_seconds, in_seconds = ends.egress_seconds, ends.ingress_seconds
-    else:
-        start, per_round, to_receiver = plan.phase.owner
-        owner = start + k * per_round + jnp.zeros_like(shift)
-        owner = owner + shift if to_receiver else owner
-        if ends.shares is not None:
-            return _shared_work(plan, ends, k, shift, owner, active)
-        out_bytes = move(ends.bytes, -owner, plan.phase.layout)
-        in_bytes = move(ends.bytes, shift - owner, plan.phase.layout)
-        out_seconds = out_bytes / ends.egress_capacity
-        in_seconds = in_bytes / ends.ingress_capacity
-    if not plan.masked:
-        return out_bytes, in_bytes, out_seconds, in_seconds
-    return tuple(jnp.where(active, x, 0.0) for x in (out_bytes, in_bytes, out_seconds, in_seconds))
-
-
-def _shared_work(plan: Plan, ends: Ends, k, shift, owner, active):
-    """The same where weights cut every send over the lanes; no work for a lane without weight."""
-    shares, layout = ends.shares, plan.phase.layout
-    assert shares is not None
-    weight = shares.source * move(shares.destination, -shift, layout)
-    if shares.table is not None:
-        weight = weight * shares.table[k]
-    whole = jnp.broadcast_to(ends.bytes, weight.shape)
-    out_bytes = move(whole, -owner, layout) * (weight / weight.sum(axis=0))
-    out_bytes = jnp.where(active, out_bytes, 0.0)
-    in_bytes = move(out_bytes, shift, layout)
-
-    def seconds(sent, capacity):
-        # a link that is down may go unused, and 0 / 0 has no derivative
-        return jnp.where(sent > 0, sent / jnp.where(sent > 0, capacity, 1.0), 0.0)
-
-    out_seconds = seconds(out_bytes, ends.egress_capacity)
-    return out_bytes, in_bytes, out_seconds, seconds(in_bytes, ends.ingress_capacity)
-
-
-def _ends(params: Params, network: Network, plan: Plan) -> Ends:
-    prefix = "node " if plan.phase.domain == "node" else ""
-
-    def per_lane(values: jax.Array, way: str) -> jax.Array:
-        tier = network.tier(prefix + way)
-        grid = values[tier.first : tier.first + tier.count].reshape(plan.ports, plan.ranks)
-        return jnp.tile(grid, (plan.per_port, 1))
-
-    bytes_ = params.chunk_bytes[plan.phase.sizes]
-    shares = params.shares
-    if shares is None and bytes_.shape[0] < plan.lanes:
-        bytes_ = jnp.concatenate(
-            [bytes_, jnp.zeros((plan.lanes - bytes_.shape[0], bytes_.shape[1]), bytes_.dtype)]
-        )
-    out_capacity = per_lane(params.capacity_bytes_per_s, "egress")
-    in_capacity = per_lane(params.capacity_bytes_per_s, "ingress")
-    equal = bytes_.shape[1] == 1 and shares is None
-    return Ends(
-        egress_capacity=out_capacity,
-        egress_latency_s=per_lane(params.latency_s, "egress"),
-        ingress_capacity=in_capacity,
-        ingress_latency_s=per_lane(params.latency_s, "ingress") + params.endpoint_latency_s,
-        bytes=bytes_,
-        egress_seconds=bytes_ / out_capacity if equal else None,
-        ingress_seconds=bytes_ / in_capacity if equal else None,
-        reduction_bytes_per_s=params.reduction_bytes_per_s,
-        jitter=params.jitter,
-        shares=shares,
-    )
 
 
 def _arrivals(plan: Plan, ports: Ports, arrived: jax.Array, ends: Ends) -> jax.Array:

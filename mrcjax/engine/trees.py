@@ -14,6 +14,7 @@ A gather's streams follow each other: a link works from the first byte on and is
 than its work and the latest shard, which may be early by late shards that come at once.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -23,6 +24,7 @@ from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.maxplus import later, segment_max, segment_min
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.sharing import share
+from mrcjax.engine.watching import SWITCH, Seen, Watch
 from mrcjax.network.links import Network
 from mrcjax.network.reduction import Tree
 
@@ -37,13 +39,14 @@ def run_phase(
     phase: Phase,
     free: jax.Array,
     entry: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    watch: Watch | None = None,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, Seen | None]:
     """Emulate one phase, piece after piece.
 
     free: (links + 1,) when links are free. entry: (lanes, ranks) when the data is there. Returns
-    free, arrivals and when the sends have left, both (lanes, ranks), and the bytes put on every
-    link (links + 1,). Sizes are (pieces, lanes, ranks or 1), of the whole that a rank's tree sums
-    and of the rank's shard of it.
+    free, arrivals and when the sends have left, both (lanes, ranks), the bytes put on every link
+    (links + 1,), and what was seen of what is watched, piece by piece. Sizes are (pieces, lanes,
+    ranks or 1), of the whole that a rank's tree sums and of the rank's shard of it.
     """
     tree = schedule.trees[phase.tree]
     dtype = params.capacity_bytes_per_s.dtype
@@ -55,19 +58,23 @@ def run_phase(
     )
     begin = later(jnp.broadcast_to(params.late_s, entry.shape), entry)
     never = jnp.full(entry.shape, NEVER, dtype)
-    step = partial(_piece, tree, phase, config, numbers, begin)
+    step = partial(_piece, tree, phase, config, numbers, begin, watch)
     sizes = params.chunk_bytes[phase.sizes], params.chunk_bytes[phase.sizes + 1]
     state = (free, never, never, jnp.zeros_like(free))
-    (free, arrived, left, sent), _ = jax.lax.scan(step, state, sizes)
-    return free, arrived + params.endpoint_latency_s, left, sent
+    (free, arrived, left, sent), seen = jax.lax.scan(step, state, sizes)
+    if seen is not None:
+        seen = replace(seen, delivered_s=seen.delivered_s + params.endpoint_latency_s)
+    return free, arrived + params.endpoint_latency_s, left, sent, seen
 
 
-def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, state, sizes):
+def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, watch, state, sizes):
     """One piece up and down every tree; a second time without bytes where an owner turns it."""
     free, arrived, left, sent = state
     head = tail = begin
+    first = begin  # when the piece has left the rank
     whole, shard = sizes
     up, down = _bytes_of_levels(tree, phase.flow, whole, shard, begin.shape)
+    of_rank = up[0]
     for again in range(2 if phase.flow == "through_owner" else 1):
         if again:
             up, down = (tuple(jnp.zeros_like(x) for x in way) for way in (up, down))
@@ -78,6 +85,7 @@ def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, stat
             head = tail if config.switching == "store_and_forward" else head
             sent = sent + work
             left = later(gone, left) if level == 0 else left
+            first = gone if level == 0 and not again else first
             head, tail = _merge(tree, level, head, tail, gathers)
         for level in reversed(range(len(tree.down))):
             above = tree.parent[level]
@@ -86,7 +94,24 @@ def _piece(tree: Tree, phase: Phase, config: Config, numbers: tuple, begin, stat
             head, tail, free, work, _ = _hop(alone, head, tail, down[level], link, free, numbers)
             head = tail if config.switching == "store_and_forward" else head
             sent = sent + work
-    return (free, later(tail, arrived), left, sent), None
+    seen = None
+    if watch is not None:
+        work = sent - state[3]
+        # behind the piece before, which is where the rank's port is free
+        times = (later(begin, state[2]), first, tail)
+        seen = _seen(watch, of_rank, times, work, free)
+    return (free, later(tail, arrived), left, sent), seen
+
+
+def _seen(watch: Watch, sent, times: tuple, work, free) -> Seen:
+    """What a piece did to the watched ranks and links; its peers are switches."""
+    shape = times[0].shape
+    sent, begin, left, arrival = (
+        jnp.broadcast_to(x, shape)[:, watch.ranks] for x in (sent, *times)
+    )
+    switch = jnp.full(sent.shape, SWITCH)
+    at = watch.links
+    return Seen(switch, switch, sent, begin, left, arrival, work[at], free[at])
 
 
 def _bytes_of_levels(

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mrcjax.archive import Sweep
-from mrcjax.report.table import text_table
+from mrcjax.archive import Axis, Column, Sweep
+from mrcjax.report.table import text_table, time_column
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
 ROWS = 40  # of the table; more are left to `mrcjax show`
@@ -67,3 +67,38 @@ def sweep_json(sweep: Sweep) -> dict[str, Any]:
             sweep.labels(at) | {"reason": str(sweep.reason[at])} for at in sweep.places("failed")
         ],
     }
+
+
+_WRITTEN = {"byte": format_bytes, "byte/s": format_rate, "s": format_seconds}
+_SCALES = {
+    "byte": (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+    "byte/s": (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("B/s", 1.0)),
+}
+
+
+def label_text(axis: Axis, place: int, *, brief: bool = False) -> str:
+    """Write a label of an axis in its unit, with the last word of its key unless it is brief."""
+    label, word = axis.coords[axis.name][place], axis.name.rpartition(".")[2].replace("_", " ")
+    if isinstance(label, str):
+        return label
+    if isinstance(label, bool):
+        text = "yes" if label else "no"
+    elif axis.units.get(axis.name) in _WRITTEN:
+        text = _WRITTEN[axis.units[axis.name]](label)
+    else:
+        text = f"{label:,.0f}" if float(label).is_integer() else f"{label:.6g}"
+    return text if brief else f"{word} {text}"
+
+
+def axis_column(axis: Axis, key: str = "") -> Column:
+    """Return how the labels of an axis, or of another of its keys, are headed and scaled."""
+    key = key or axis.name
+    word, unit = key.rpartition(".")[2].replace("_", " "), axis.units.get(key, "")
+    labels = [float(x) for x in axis.coords[key] if not isinstance(x, str)]
+    if unit == "s" and labels:
+        return time_column(key, word, labels)
+    if unit in _SCALES and labels:
+        scales = _SCALES[unit]
+        name, scale = next(((u, s) for u, s in scales if max(labels) >= s), scales[-1])
+        return Column(key, word, name, scale)
+    return Column(key, word, unit)

@@ -64,7 +64,7 @@ def run_text(run: AnyRun) -> str:
         lines.append(_line("command", run.command))
         lines.append(_line("archived", run.written))
     if run.tiers:
-        lines += ["", text_table(*_tier_table(run))]
+        lines += ["", text_table(*tier_table(run))]
     if run.warnings:
         lines.append("")
         for warning in run.warnings:
@@ -83,7 +83,7 @@ def archive_text(archive: Archive) -> str:
     if count == 1:
         blocks.append(run_text(archive.run()))
     elif count:
-        blocks.append(text_table(*_runs_table(archive.table())))
+        blocks.append(text_table(*runs_table(archive.table())))
     return "\n\n".join(blocks)
 
 
@@ -169,7 +169,8 @@ def time_column(key: str, title: str, values_s: Sequence[float]) -> Column:
     return Column(key, title, unit, scale)
 
 
-def _runs_table(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Column]]:
+def runs_table(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Column]]:
+    """Return the rows and columns that list runs: what, how long, how near to the bound."""
     shown = [
         row
         | {
@@ -195,7 +196,8 @@ def _runs_table(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[
     return shown, columns
 
 
-def _tier_table(run: AnyRun) -> tuple[list[dict[str, Any]], list[Column]]:
+def tier_table(run: AnyRun) -> tuple[list[dict[str, Any]], list[Column]]:
+    """Return the rows and columns of a run's tiers: links, rule, bytes and utilisation."""
     utilisation = utilisation_of_link(run)
     rows = []
     for tier in run.tiers:

@@ -1,7 +1,7 @@
 """Turn a swept key's list or range into its values, and values into labels with SI numbers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +10,7 @@ from mrcjax.spec.load import annotation_at, members_of, override_value
 from mrcjax.units import Quantity, SpecError, show_value
 
 _RANGE_KEYS = {"from", "to", "count", "step", "spacing"}
+_UNITS = {"second": "s", "byte/second": "byte/s"}
 MOST_VALUES = 1_000_000  # of one key
 
 
@@ -49,6 +50,12 @@ def quantity_of(key: str, raw: Mapping[str, Any]) -> type[Quantity] | None:
     return None
 
 
+def unit_of(key: str, raw: Mapping[str, Any]) -> str:
+    """The unit of a key's labels as archives write it; "" where it is no quantity."""
+    kind = quantity_of(key, raw)
+    return "" if kind is None else _UNITS.get(kind.unit, kind.unit)
+
+
 def labels_of(key: str, values: list[Any], raw: Mapping[str, Any]) -> tuple[float | str, ...]:
     """What to call values on their axis: numbers, SI where they have units, else texts."""
     kind = quantity_of(key, raw)
@@ -65,15 +72,6 @@ def labels_of(key: str, values: list[Any], raw: Mapping[str, Any]) -> tuple[floa
     if len({isinstance(label, str) for label in labels}) > 1:
         labels = [_as_text(value) for value in values]
     return tuple(labels)
-
-
-def check_unlike(key: str, labels: Sequence[float | str]) -> None:
-    """Refuse a value that stands twice on the axis that it names."""
-    twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
-    if twice is not None:
-        raise SpecError(
-            "has a value twice", where=f"sweep.{key}", value=twice, remedy="keep one of them"
-        )
 
 
 def _as_text(value: Any) -> str:

@@ -4,7 +4,7 @@ import copy
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import simpleeval
 import tomli_w
 
 from mrcjax.spec.load import read_raw, spec_from_dict
-from mrcjax.spec.ranges import check_unlike, is_range, labels_of, of_command_line, spread_out
+from mrcjax.spec.ranges import is_range, labels_of, of_command_line, spread_out, unit_of
 from mrcjax.spec.sections import Spec
 from mrcjax.units import SpecError, show_value
 
@@ -27,12 +27,14 @@ class SweepAxis:
     """One axis of a sweep: keys that change together.
 
     coords: key -> what it is at every place, as a number in SI units or as text; the first key is
-    the name. changes: for every place the tables or values to put into the spec, by key.
+    the name. changes: for every place the tables or values to put into the spec, by key. units: of
+    the keys that are quantities.
     """
 
     name: str
     coords: dict[str, tuple[float | str, ...]]
     changes: tuple[dict[str, Any], ...]
+    units: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -276,9 +278,22 @@ def _zipped(
     for group in groups:
         places = range(len(values[group[0]]))
         coords = {key: labels_of(key, values[key], raw) for key in group}
-        check_unlike(group[0], coords[group[0]])  # keys that walk along may repeat
+        _refuse_twice(coords)
         changes = tuple({key: values[key][i] for key in group} for i in places)
-        yield SweepAxis(group[0], coords, changes)
+        units = {key: unit for key in group if (unit := unit_of(key, raw))}
+        yield SweepAxis(group[0], coords, changes, units)
+
+
+def _refuse_twice(coords: dict[str, tuple[float | str, ...]]) -> None:
+    steps = list(zip(*coords.values(), strict=True))
+    if len(set(steps)) < len(steps):
+        twice = next(step for i, step in enumerate(steps) if step in steps[:i])
+        raise SpecError(
+            "has a value twice",
+            where=f"sweep.{' and '.join(coords)}",
+            value=twice[0] if len(twice) == 1 else list(twice),
+            remedy="keep one of them",
+        )
 
 
 def _check_words(where: Any, keep: Any) -> None:

@@ -29,6 +29,22 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[tuple[Count, ...], Meta(min_length=1)] | None,
         doc("Numbers of pipelined pieces to try; absent: that of the collective.", [1, 8, 64]),
     ] = None
+    objective: Annotated[
+        Literal["mean", "p95", "worst"] | None,
+        doc(
+            "What to make small of the completion times of faults.scenarios: their mean, their "
+            "95th percentile or the largest; absent: p95.",
+            "worst",
+        ),
+    ] = None
+    alike: Annotated[
+        bool | None,
+        doc(
+            "Whether ranks that random faults hit with the same chances are cut alike; false: "
+            "each by its own record in these scenarios; absent: true with faults.scenarios.",
+            False,
+        ),
+    ] = None
     target_time: Annotated[
         Seconds | None,
         doc("Find the rate of the rails that gives this time, and tune nothing.", "2.1 ms"),

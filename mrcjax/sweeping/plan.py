@@ -1,7 +1,7 @@
 """In which order a sweep's points are emulated, how many at a time, and what that will take."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from mrcjax.sweeping.batch import goes_in_batches
 from mrcjax.sweeping.identity import identity
 from mrcjax.units import Quantity
 
-Placed = tuple[tuple[int, ...], SweepPoint | None]
+At = tuple[int, ...]
+Placed = tuple[At, SweepPoint | None]
 
 MOST_AT_ONCE = 32  # points of a batch; more save nothing worth having
 LONGEST_S = 5.0  # that a batch may take, by the guess below: it is what a kill can lose
@@ -46,10 +47,11 @@ class Group:
         """Batches of the group."""
         return -(-len(self.points) // self.room)
 
-    def parts(self) -> Iterator[tuple[tuple[SweepPoint, ...], tuple[str, ...]]]:
-        """Points and ids of every batch."""
-        for first in range(0, len(self.points), self.room):
-            part = slice(first, first + self.room)
+    def parts(self, workers: int = 1) -> Iterator[tuple[tuple[SweepPoint, ...], tuple[str, ...]]]:
+        """Points and ids of every batch; of each worker one, at least, if there are enough."""
+        size = min(self.room, -(-len(self.points) // workers))
+        for first in range(0, len(self.points), size):
+            part = slice(first, first + size)
             yield self.points[part], self.ids[part]
 
 
@@ -90,10 +92,12 @@ class Plan:
         ]
 
 
-def make_plan(points: Iterable[Placed], done: Collection[str] = ()) -> Plan:
-    """Group the points of a sweep; those whose id is in `done` need nothing more.
+def make_plan(
+    points: Iterable[Placed], is_done: Callable[[At, str], bool] | None = None, workers: int = 1
+) -> Plan:
+    """Group the points of a sweep; those that are done need nothing more.
 
-    points: as `SweepSpec.points` gives them.
+    points: as `SweepSpec.points` gives them. workers: how many share the memory.
     """
     excluded: list[tuple[int, ...]] = []
     failed: list[tuple[SweepPoint, str]] = []
@@ -106,15 +110,15 @@ def make_plan(points: Iterable[Placed], done: Collection[str] = ()) -> Plan:
             failed.append((point, ""))
         else:
             id_ = identity(point.spec)
-            if id_ in done:
+            if is_done is not None and is_done(at, id_):
                 known += 1
             else:
                 alike.setdefault(_shape(point.spec), []).append((point, id_))
-    groups = tuple(_group(members) for members in alike.values())
+    groups = tuple(_group(members, workers) for members in alike.values())
     return Plan(groups, tuple(excluded), tuple(failed), known)
 
 
-def _group(members: Sequence[tuple[SweepPoint, str]]) -> Group:
+def _group(members: Sequence[tuple[SweepPoint, str]], workers: int) -> Group:
     points, ids = zip(*members, strict=True)
     first: Spec = points[0].spec
     batched = goes_in_batches(first)
@@ -129,7 +133,7 @@ def _group(members: Sequence[tuple[SweepPoint, str]]) -> Group:
     seconds = None if sends is None else max(sends * _SEND_S[way], 1e-5)
     room = 1
     if batched:
-        fits = int(MEMORY_SHARE * free_bytes() // max(bytes_each, 1))
+        fits = int(MEMORY_SHARE * free_bytes() // max(bytes_each * workers, 1))
         quick = int(LONGEST_S // seconds) if seconds else MOST_AT_ONCE
         room = max(1, min(fits, quick, MOST_AT_ONCE, len(points)))
     return Group(

@@ -1,18 +1,23 @@
 """`sweep`: emulate every point of a sweep that is not done yet, and keep each batch at once."""
 
+import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
-from mrcjax.sweeping.batch import Running, finish, launch, prepare
+from mrcjax.sweeping.batch import Prepared, Running, finish, launch, prepare
+from mrcjax.sweeping.handing import Part, Workers, handed_out
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
 
-Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
+AHEAD = 2  # batches that are built and compiled while one runs
+
 Report = Callable[[str], None]
 
 
@@ -22,9 +27,12 @@ def sweep(
     *,
     set: Sequence[str] = (),
     resume: bool = False,
+    jobs: int | None = None,
+    scheduler: str | None = None,
     command: str = "",
     report: Report | None = None,
     is_stopped: Callable[[], bool] | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> Sweep:
     """Emulate all points of a sweep; what `mrcjax sweep` does.
 
@@ -36,12 +44,19 @@ def sweep(
         out: the archive, HDF5; without it output.file of the spec.
         set: overrides as of the command line; one with several values is swept over.
         resume: do only what the archive lacks; the sweep may have grown since.
+        jobs: processes that share the batches; a script that asks for several has what it does
+            under `if __name__ == "__main__":`.
+        scheduler: address of a Dask scheduler whose workers share them, or "local" for a cluster
+            of this machine, of `jobs` workers or one for each core; needs the extra `cluster`.
         command: the command line, for the archive.
         report: told in words how far it is.
-        is_stopped: asked between batches whether to end early, with what is done.
+        is_stopped: asked whether to end early, with what is done: between batches, or at any time
+            where others do them.
+        begin: a function of a module, called in each of the others first.
 
     Raises:
-        SpecError: the sweep cannot be read, or not one of its points can be run.
+        SpecError: the sweep cannot be read, not one of its points can be run, or there is no such
+            scheduler.
         ArchiveError: the archive cannot be written, or holds something else.
     """
     asked = spec if isinstance(spec, SweepSpec) else load_sweep_spec(spec, set)
@@ -52,7 +67,8 @@ def sweep(
             where="output.file",
             remedy="name an archive with --out FILE.h5",
         )
-    _sweep_into(target, asked, resume, command, report, is_stopped)
+    workers = Workers(jobs, scheduler, begin)
+    _sweep_into(target, asked, resume, workers, command, report, is_stopped)
     return load_sweep(target)
 
 
@@ -60,23 +76,29 @@ def _sweep_into(
     target: str | Path,
     asked: SweepSpec,
     resume: bool,
+    workers: Workers,
     command: str,
     report: Report | None,
     is_stopped: Callable[[], bool] | None,
 ) -> None:
-    axes = [Axis(axis.name, {k: list(v) for k, v in axis.coords.items()}) for axis in asked.axes]
+    axes = [Axis(axis.name, axis.coords, axis.units) for axis in asked.axes]
     text = sweep_to_toml(asked)
     placed = list(asked.points())
     excluded = [at for at, point in placed if point is None]
     with sweep_writer(
         target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
     ) as writer:
-        plan = make_plan(placed, writer.done)
+        plan = make_plan(placed, writer.has, workers.sharing)
         writer.add(
             Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
         )
         progress = Progress(plan.points, report)
-        for part, results in in_turn(_parts(plan.groups), asked.keep):
+        parts = _parts(plan.groups, workers.number)
+        if workers.are_others:
+            every = handed_out(parts, asked.keep, workers, is_stopped)
+        else:
+            every = in_turn(parts, asked.keep)
+        for part, results in every:
             _, points, ids = part
             writer.add(map(_kept, points, ids, results))
             progress.more(len(points))
@@ -84,9 +106,9 @@ def _sweep_into(
                 break
 
 
-def _parts(groups: Iterable[Group]) -> Iterator[Part]:
+def _parts(groups: Iterable[Group], workers: int) -> Iterator[Part]:
     for group in groups:
-        for points, ids in group.parts():
+        for points, ids in group.parts(workers):
             yield group, points, ids
 
 
@@ -96,17 +118,32 @@ def _kept(point: Any, id_: str, result: Result) -> Point:
 
 
 def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part, list[Result]]]:
-    """Results of every batch, in this process: the next is built and begun while one runs."""
-    before: tuple[Part, Running] | None = None
-    for part in parts:
-        group, points, _ = part
-        specs: list[Spec] = [point.spec for point in points]
-        prepared = prepare(specs, group.room, keep)
-        if before is not None:
-            yield before[0], finish(before[1])
-        before = part, launch(prepared)
-    if before is not None:
-        yield before[0], finish(before[1])
+    """Results of every batch, in this process: one runs while the next are built and compiled."""
+    running: tuple[Part, Running] | None = None
+    with ThreadPoolExecutor(AHEAD, "batch") as pool:
+        ready: deque[tuple[Part, Future[Prepared]]] = deque()
+        coming = iter(parts)
+
+        def order_more() -> None:
+            for part in itertools.islice(coming, AHEAD - len(ready)):
+                group, points, _ = part
+                specs: list[Spec] = [point.spec for point in points]
+                ready.append((part, pool.submit(prepare, specs, group.room, keep)))
+
+        try:
+            order_more()
+            while ready:
+                part, prepared = ready.popleft()
+                order_more()
+                following = part, launch(prepared.result())
+                if running is not None:
+                    yield running[0], finish(running[1])
+                running = following
+            if running is not None:
+                yield running[0], finish(running[1])
+        finally:
+            for _, prepared in ready:
+                prepared.cancel()
 
 
 class Progress:

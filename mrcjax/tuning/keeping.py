@@ -12,12 +12,15 @@ from mrcjax.tuning.tuned import Step, Tuned
 from mrcjax.tuning.weights import Weights, weights_of_spec
 
 RUN, HISTORY, RESULT = "tuned", "tuned-history", "tuned-result"
+SCENARIOS = "tuned-scenarios"
 HEADING = "# Written by `mrcjax tune`"
 
 
 def keep(path: Path, found: Tuned, *, command: str, started: datetime | None = None) -> None:
     """Add the best run, the result and every step to an archive."""
     tables = {HISTORY: _history(found), RESULT: _result(found)}
+    if found.objective is not None:
+        tables[SCENARIOS] = _scenarios(found)
     archive.write(path, {RUN: found.outcome}, command=command, tables=tables, started=started)
 
 
@@ -90,20 +93,50 @@ def _history(found: Tuned) -> Table:
 
 
 def _result(found: Tuned) -> Table:
-    columns = (Column("what", "what"), Column("seconds", "time", "s", digits=6))
-    rows = [{"what": name, "seconds": seconds} for name, seconds in result_rows(found)]
-    return Table(rows, columns, "Before and after, and what no cut can beat")
+    columns = [Column("what", "what"), Column("seconds", "time", "s", digits=6)]
+    title = "Before and after, and what no cut can beat"
+    if found.objective is not None:
+        columns.append(Column("fresh_s", "in fresh scenarios", "s", digits=6))
+        title += f": {found.objective} of {len(found.fresh_s['after'])} scenarios"
+    rows = [
+        {"what": name, "seconds": seconds, "fresh_s": fresh}
+        for name, seconds, fresh in result_rows(found)
+    ]
+    return Table(rows, tuple(columns), title)
 
 
-def result_rows(found: Tuned) -> Sequence[tuple[str, float | None]]:
-    """What a search is about, in the order to read it: name and seconds, None for never."""
-    infinite = float("inf")
-    rows = [("before", found.before_s)]
-    rows += list(found.heuristics_s.items())
-    rows += [(f"after ({found.found_by})", found.after_s)]
-    rows += [(f"lower bound ({found.bound_kind})", found.lower_bound_s)]
-    rows += list(found.optima_s.items())
-    return [(name, None if value == infinite else value) for name, value in rows]
+def result_rows(found: Tuned) -> Sequence[tuple[str, float | None, float | None]]:
+    """What a search is about, in the order to read it: name, seconds, seconds in fresh scenarios.
+
+    None for never, and where there is no such thing.
+    """
+    fresh = found.fresh_values_s
+    rows = [("before", found.before_s, fresh.get("before"))]
+    rows += [(name, value, fresh.get(name)) for name, value in found.heuristics_s.items()]
+    rows += [(f"after ({found.found_by})", found.after_s, fresh.get("after"))]
+    rows += [(f"lower bound ({found.bound_kind})", found.lower_bound_s, None)]
+    rows += [(name, value, None) for name, value in found.optima_s.items()]
+    return [(name, _finite(value), again and _finite(again)) for name, value, again in rows]
+
+
+def _scenarios(found: Tuned) -> Table:
+    """Every scenario's time before and after."""
+    columns = [Column("scenario", "scenario")]
+    names = {"before": "before", "equal": "equal", "after": "after"}
+    series = {}
+    for key, name in names.items():
+        for kind, times in (("", found.scenarios_s), (", fresh", found.fresh_s)):
+            series[f"{key}{kind}"] = times[name]
+            columns.append(Column(f"{key}{kind}", f"{name}{kind}", "s", digits=6))
+    rows = [
+        {"scenario": s} | {key: _finite(times[s]) for key, times in series.items()}
+        for s in range(len(found.scenarios_s["after"]))
+    ]
+    return Table(rows, tuple(columns), "Times of all scenarios")
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if value < float("inf") else None  # NumPy's floats are no JSON
 
 
 def _unwritable(path: Path, error: Exception) -> SpecError:

@@ -25,11 +25,14 @@ class Demand:
     halves: how often a send of each half carries its sender's shard and its receiver's: (0, 1) and
     (1, 0) for the two halves of an all-reduce one after the other, (1, 1) where they overlap.
     shard_bytes: (classes,), what a rank of each class owns; None = free, `size_bytes` in all.
+    reducers: (classes,) bytes/s that a rank of each class reduces of its own shard, which it takes
+    in from every other, in the first half; None = infinite. They count where shards are free.
     """
 
     halves: tuple[tuple[float, float], ...]
     size_bytes: float
     shard_bytes: np.ndarray | None
+    reducers: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -42,29 +45,53 @@ class Solved:
 
 
 def priced(
-    classes: Classes, demand: Demand, prices: np.ndarray, shares: np.ndarray | None = None
+    classes: Classes,
+    demand: Demand,
+    prices: np.ndarray,
+    shares: np.ndarray | None = None,
+    reducing: np.ndarray | None = None,
 ) -> float:
     """Seconds that any cut needs, by weak duality, for any prices >= 0 of the ports' bytes.
 
     A byte from c to d costs at least the cheapest rail's two ports; all ports together can carry
     (price x rate) per second. With shards free the cheapest owner owns everything. prices:
     (halves, 2, classes, rails) of a rank's egress and ingress. shares: (classes, classes, rails),
-    where rails are not free.
+    where rails are not free. reducing: (classes,) price of what a rank reduces.
     """
     owner = np.zeros(len(classes.count))  # seconds per byte of a rank's shard
-    for (of_sender, of_receiver), (out, into) in zip(demand.halves, prices, strict=True):
+    for number, (half, (out, into)) in enumerate(zip(demand.halves, prices, strict=True)):
         worth = (classes.count[:, None] * (out * classes.egress + into * classes.ingress)).sum()
-        if worth <= 0:
-            continue
-        price = out[:, None] + into[None]
-        if shares is None:
-            cheapest = np.where(classes.live, price, np.inf).min(axis=2)
-        else:
-            cheapest = (shares * price).sum(axis=2)
-        cheapest = np.where(classes.receivers > 0, cheapest, 0.0)
-        sent = (classes.receivers * cheapest).sum(axis=1)
-        received = (classes.receivers * cheapest.T).sum(axis=1)
-        owner += (of_sender * sent + of_receiver * received) / worth
+        cost = owner_cost(classes, half, out, into, shares)
+        if number == 0 and reducing is not None and demand.reducers is not None:
+            worth += (classes.count * reducing * demand.reducers).sum()
+            cost += (classes.ranks - 1) * reducing
+        if worth > 0:
+            owner += cost / worth
+    return least_cost(classes, demand, owner)
+
+
+def owner_cost(
+    classes: Classes,
+    half: tuple[float, float],
+    out: np.ndarray,
+    into: np.ndarray,
+    shares: np.ndarray | None = None,
+) -> np.ndarray:
+    """Least cost of one half per byte that a rank of each class owns, by the ports' prices."""
+    of_sender, of_receiver = half
+    price = out[:, None] + into[None]
+    if shares is None:
+        cheapest = np.where(classes.live, price, np.inf).min(axis=2)
+    else:
+        cheapest = (shares * price).sum(axis=2)
+    cheapest = np.where(classes.receivers > 0, cheapest, 0.0)
+    sent = (classes.receivers * cheapest).sum(axis=1)
+    received = (classes.receivers * cheapest.T).sum(axis=1)
+    return of_sender * sent + of_receiver * received
+
+
+def least_cost(classes: Classes, demand: Demand, owner: np.ndarray) -> float:
+    """What all shards cost together, each of its owner's cost per byte; free ones the least."""
     if demand.shard_bytes is None:
         return float(demand.size_bytes * owner.min())
     return float((classes.count * demand.shard_bytes * owner).sum())
@@ -80,11 +107,11 @@ def solve(classes: Classes, demand: Demand, shares: np.ndarray | None = None) ->
     live = classes.live & (classes.receivers > 0)[:, :, None]
     if live.sum() * len(demand.halves) > MOST_VARIABLES:
         return None
-    flows = _Flows(*np.nonzero(live))
+    flows = Flows(*np.nonzero(live))
     halves, num = len(demand.halves), len(classes.count)
     unit = 1.0 / classes.egress.max()  # seconds in which the best port carries one byte
     ports, pairs = _port_rows(classes, flows, unit), flows.pair_rows(num)
-    owners = [_owner_columns(flows, num, half) for half in demand.halves]
+    owners = [owner_columns(flows, num, half) for half in demand.halves]
     sums: Any = _diagonal([pairs] * halves)
     if demand.shard_bytes is None:
         # columns: flows of each half, times of the halves, shards
@@ -104,15 +131,35 @@ def solve(classes: Classes, demand: Demand, shares: np.ndarray | None = None) ->
     )
     cost = np.zeros(sums.shape[1])
     cost[halves * flows.num :][:halves] = 1.0
-    found = _minimise(cost, _beside([flow_rows, time_rows, none]), sums, right)
-    shard_bytes = None
+    above = _beside([flow_rows, time_rows, none])
+    shard_bytes, first = None, halves * (flows.num + 1)
     if demand.shard_bytes is None:
-        shard_bytes = found.x[halves * (flows.num + 1) :] * demand.size_bytes
+        above = _with_reducers(above, classes, demand, unit, first, first - halves)
+    found = minimise(cost, above, sums, right)
+    if demand.shard_bytes is None:
+        shard_bytes = found.x[first:] * demand.size_bytes
     return _solved(classes, demand, found, unit, shard_bytes, None)
 
 
+def _with_reducers(
+    above: Any, classes: Classes, demand: Demand, unit: float, shard: int, time: int
+) -> Any:
+    """Rows above, and what every rank reduces of its shard in the time of the first half.
+
+    shard, time: columns of the first shard and the first time.
+    """
+    if demand.reducers is None:
+        return above
+    num = len(classes.count)
+    row, others = np.arange(num), np.full(num, classes.ranks - 1.0)
+    values = np.concatenate([others, -demand.reducers * unit])
+    columns = np.concatenate([shard + row, np.full(num, time)])
+    rows = scipy.sparse.csr_matrix((values, (np.tile(row, 2), columns)), (num, above.shape[1]))
+    return scipy.sparse.vstack([above, rows], format="csr")
+
+
 @dataclass(frozen=True)
-class _Flows:
+class Flows:
     """Sender's class, receiver's class and rail of each variable, (flows,) int."""
 
     sender: np.ndarray
@@ -129,22 +176,25 @@ class _Flows:
         ones = np.ones(self.num)
         return scipy.sparse.csr_matrix((ones, (pair, np.arange(self.num))), (len(pairs), self.num))
 
+    def port_rows(self, classes: Classes) -> Any:
+        """Bytes of a rank's ports, (2 classes rails, flows)."""
+        num, rails, column = len(classes.count), classes.rails, np.arange(self.num)
+        out_row = self.sender * rails + self.rail
+        in_row = (num + self.receiver) * rails + self.rail
+        of_pair = classes.receivers
+        sends = of_pair[self.sender, self.receiver], of_pair[self.receiver, self.sender]
+        values, rows = np.concatenate(sends), np.concatenate([out_row, in_row])
+        shape = (2 * num * rails, self.num)
+        return scipy.sparse.csr_matrix((values, (rows, np.tile(column, 2))), shape)
 
-def _port_rows(classes: Classes, flows: _Flows, unit: float) -> Any:
+
+def _port_rows(classes: Classes, flows: Flows, unit: float) -> Any:
     """Bytes of a rank's ports less what they carry in the time, (2 classes rails, flows + 1)."""
-    num, rails, column = len(classes.count), classes.rails, np.arange(flows.num)
-    out_row = flows.sender * rails + flows.rail
-    in_row = (num + flows.receiver) * rails + flows.rail
-    receivers = classes.receivers
-    sends = receivers[flows.sender, flows.receiver], receivers[flows.receiver, flows.sender]
     rates = np.concatenate([classes.egress.ravel(), classes.ingress.ravel()]) * unit
-    values = np.concatenate([*sends, -rates])
-    rows = np.concatenate([out_row, in_row, np.arange(len(rates))])
-    columns = np.concatenate([column, column, np.full(len(rates), flows.num)])
-    return scipy.sparse.csr_matrix((values, (rows, columns)), (len(rates), flows.num + 1))
+    return _beside([flows.port_rows(classes), scipy.sparse.csr_matrix(-rates[:, None])])
 
 
-def _owner_columns(flows: _Flows, num: int, half: tuple[float, float]) -> Any:
+def owner_columns(flows: Flows, num: int, half: tuple[float, float]) -> Any:
     """Bytes of each pair per byte of each class's shard, (pairs, classes)."""
     pairs = np.unique(flows.sender * num + flows.receiver)
     row, size = np.arange(len(pairs)), (len(pairs), num)
@@ -176,17 +226,20 @@ def _solve_shards(classes: Classes, demand: Demand, shares: np.ndarray) -> Solve
         return Solved(time_s, time_s, None)
     time_rows = _diagonal([-rates[:, None]] * halves)
     ports = _beside([np.concatenate(matrix), time_rows])
+    ports = _with_reducers(ports, classes, demand, unit, 0, num)
     total = scipy.sparse.csr_matrix(np.append(classes.count, np.zeros(halves))[None])
     cost = np.append(np.zeros(num), np.ones(halves))
-    found = _minimise(cost, ports, total, np.ones(1))
+    found = minimise(cost, ports, total, np.ones(1))
     return _solved(classes, demand, found, unit, found.x[:num] * demand.size_bytes, shares)
 
 
 def _solved(classes: Classes, demand: Demand, found, unit: float, shard_bytes, shares) -> Solved:
     """Read a solution; its dual values price the ports of all ranks of a class together."""
     grid = (len(demand.halves), 2, len(classes.count), classes.rails)
-    prices = -found.ineqlin.marginals.reshape(grid) / classes.count[:, None]
-    proven = priced(classes, demand, np.maximum(prices, 0.0), shares)
+    every, num = np.maximum(-found.ineqlin.marginals, 0.0), int(np.prod(grid))
+    prices = every[:num].reshape(grid) / classes.count[:, None]
+    reducing = every[num:] / classes.count if len(every) > num else None
+    proven = priced(classes, demand, prices, shares, reducing)
     return Solved(float(found.fun) * demand.size_bytes * unit, proven, shard_bytes)
 
 
@@ -198,11 +251,19 @@ def _beside(blocks: list) -> Any:
     return scipy.sparse.hstack(blocks, format="csr")
 
 
-def _minimise(cost: np.ndarray, ports: Any, sums: Any, right: np.ndarray) -> Any:
+def minimise(
+    cost: np.ndarray,
+    ports: Any,
+    sums: Any,
+    right: np.ndarray,
+    *,
+    method: str = "",
+    bounds: Any = (0, None),
+) -> Any:
     """HiGHS, by interior points where the simplex would take minutes."""
-    method = "highs" if len(cost) < 20_000 else "highs-ipm"
+    method = method or ("highs" if len(cost) < 20_000 else "highs-ipm")
     found = scipy.optimize.linprog(
-        cost, A_ub=ports, b_ub=np.zeros(ports.shape[0]), A_eq=sums, b_eq=right, method=method
+        cost, ports, np.zeros(ports.shape[0]), sums, right, bounds=bounds, method=method
     )
     if found.x is None:
         raise RuntimeError(f"the linear programme was not solved: {found.message}")

@@ -6,31 +6,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 
 from mrcjax.case import Case, build, recut
-from mrcjax.emulation import outcome_of, precision, times_of
+from mrcjax.emulation import outcome_of, precision, scenarios_of, times_of
 from mrcjax.engine import Times
-from mrcjax.spec import FlatRails, Spec, SpecError, TuneSpec
-from mrcjax.tuning.classes import Classes, classes_of, one_by_one
-from mrcjax.tuning.damage import check_faults
+from mrcjax.outcome import Scenarios
+from mrcjax.spec import Spec, TuneSpec
+from mrcjax.tuning.batch import (
+    DEFAULT,
+    EmulatedBatch,
+    Loads,
+    batch_of,
+    batch_time,
+    loads_of,
+    loads_time,
+    value_of,
+)
+from mrcjax.tuning.beginning import beginning_cutting, beginning_load
+from mrcjax.tuning.checks import check, check_size
+from mrcjax.tuning.classes import Classes, alike, classes_of, one_by_one
 from mrcjax.tuning.descent import BLOCK, Descent, Objective, adam, annealed, descend
 from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sends
-from mrcjax.tuning.limits import HALVES, limits
+from mrcjax.tuning.limits import limits, scenario_limits
 from mrcjax.tuning.reference import references
-from mrcjax.tuning.surrogate import Cutting, Load, load_of, load_time, shares_of
+from mrcjax.tuning.surrogate import Cutting, Load, load_time, shares_of
 from mrcjax.tuning.tuned import Step, Tuned
-from mrcjax.tuning.weights import Weights, given_shares, weights_of_cutting, weights_of_spec
+from mrcjax.tuning.weights import (
+    Weights,
+    is_alike,
+    weights_of_cutting,
+    weights_of_spec,
+)
 from mrcjax.tuning.whole import PROPOSALS, assign, dealt, polish, rounding_loss
 from mrcjax.units import format_seconds
 
 ENGINE_STEPS = 100
 ENGINE_SENDS = 150_000_000  # of all engine steps together, unless the spec says how many steps
 AT_THE_BOUND = 1e-9  # of the bound: nothing is left to find
-MOST_PAIRS = 20_000_000  # pairs of classes times rails that the loads are worked out for
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -47,24 +62,37 @@ class _Search:
     report: Report
     is_stopped: Callable[[], bool]
     history: list[Step] = field(default_factory=list)
-    tried: dict[str, float] = field(default_factory=dict)
+    tried: dict[str, "_Tried"] = field(default_factory=dict)
     best: "_Tried | None" = None
     wall_s: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
     last_s: float = math.inf  # of the last rounding
 
+    @property
+    def objective(self) -> str | None:
+        """What is made of the times of several scenarios; None where there is one."""
+        if self.spec.faults.scenarios == 1:
+            return None
+        return self.options.objective or DEFAULT
+
     def emulate(self, name: str, weights: Weights | None) -> float:
         """Time a cut on the engine and keep the best; None is the spec as it stands."""
         self.report(f"emulating {name}")
         case = self.case if weights is None else recut(self.case, weights.into(self.spec))
-        times = times_of(case)
+        times, scenarios = times_of(case), scenarios_of(case)
         time_s = float(times.time_s)
         time_s = time_s if math.isfinite(time_s) else math.inf
-        self.tried[name] = time_s
+        is_finite = math.isfinite(time_s)
+        if scenarios is not None and self.objective is not None:
+            time_s = value_of(self.objective, scenarios.times_s)
+            is_finite = bool(np.isfinite(scenarios.times_s).all())
+        self.tried[name] = found = _Tried(name, time_s, case, times, weights, scenarios)
         is_whole = weights.rail is not None if weights else not self.spec.the_collective.stripe
         is_wanted = is_whole or self.options.rails != "whole" or self.case.network.ports == 1
+        # what never ends in one scenario is no spec to run
+        is_wanted &= is_finite or self.best is None
         if is_wanted and (self.best is None or time_s < self.best.time_s):
-            self.best = _Tried(name, time_s, case, times, weights)
+            self.best = found
         return time_s
 
     def timed(self, name: str, work: Callable[..., T], *args, **kwargs) -> T:
@@ -84,6 +112,7 @@ class _Tried:
     case: Case
     times: Times
     weights: Weights | None
+    scenarios: Scenarios | None
 
 
 def tune(
@@ -98,12 +127,14 @@ def tune(
     """Find the shards and the cut over rails that make a collective quickest.
 
     First down the loads of the ports, then down the engine's own time; whatever is found is timed
-    on the engine beside simple cuts, and the best of all is returned.
+    on the engine beside simple cuts, and the best of all is returned. With faults.scenarios one
+    cut serves them all, and "time" is what tune.objective makes of theirs; the simple cuts and
+    the best are then timed in as many fresh ones too, of the seeds that follow.
 
     Args:
         spec: what to tune; [tune] says how, without the section everything is free.
         case: the spec as built, where its numbers were changed by hand; the best spec then gives
-            its time only with the same change.
+            its time only with the same change. Several scenarios are drawn anew.
         start: where to start instead of at the rates of the rails.
         history: steps already behind, that led to `start`; they count.
         report: called with what is being done.
@@ -117,26 +148,32 @@ def tune(
     with precision(spec.engine.precision):
         started = time.perf_counter()
         case = build(spec) if case is None else case
-        by_pair = options.rails in ("table", "whole")
-        classes = one_by_one(case) if by_pair else classes_of(case)
-        _check_size(classes)
+        classes = _sorted_ranks(case, options)
+        check_size(classes)
         search = _Search(spec, options, case, classes, report, is_stopped)
         search.history += history
         search.wall_s["build"] = time.perf_counter() - started
         return _tune(search, start)
 
 
+def _sorted_ranks(case: Case, options: TuneSpec) -> Classes:
+    if options.rails in ("table", "whole"):
+        return one_by_one(case)
+    is_alike = case.spec.faults.scenarios > 1 and options.alike is not False
+    return alike(case) if is_alike else classes_of(case)
+
+
 def _tune(search: _Search, start: Weights | None) -> Tuned:
-    spec, options, classes = search.spec, search.options, search.classes
+    spec, options = search.spec, search.options
     given = weights_of_spec(spec)
     pieces = options.chunks or (spec.the_collective.chunks,)
-    load, first = _load(search, given), _start(search, start)
+    of = spec, options, search.classes
+    load, first = beginning_load(*of, given), beginning_cutting(*of, start)
     shard_bytes = None if first.shards is not None else np.asarray(load.shard_bytes)
     shares = None if first.source is not None else np.asarray(shares_of(load, first))
-    search.report("bounding")
-    free = {"programme": options.programme, "in_halves": max(pieces) == 1}
+    are_alike = all(is_alike(search.classes, cut) for cut in (given, start or given))
     bounds, optima = search.timed(
-        "bounds", limits, search.case, classes, shard_bytes, shares, **free
+        "bounds", _limits, search, shard_bytes, shares, max(pieces) == 1, are_alike
     )
     heuristics = search.timed("heuristics", _heuristics, search)
     if start is not None:
@@ -152,13 +189,17 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         down = _polish if options.rails == "whole" else _down_the_engine
         search.timed("engine", down, search, cut, first)
     best = search.best
+    shown = {"before": "before", **{name: name for name in heuristics}, "after": best.name}
+    fresh = search.timed("fresh scenarios", _fresh, search, shown) if search.objective else {}
+    found_at = {name: search.tried[key].scenarios for name, key in shown.items()}
+    outcome = outcome_of(best.case, best.times, dict(search.wall_s))
     return Tuned(
         spec=spec,
         best=best.case.spec
         if best.weights is not None
         else msgspec.structs.replace(spec, tune=None),
-        outcome=outcome_of(best.case, best.times, dict(search.wall_s)),
-        before_s=search.tried["before"],
+        outcome=replace(outcome, scenarios=best.scenarios),
+        before_s=search.tried["before"].time_s,
         found_by=best.name,
         heuristics_s=heuristics,
         bounds_s=bounds,
@@ -168,7 +209,40 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         wall_s=search.wall_s,
         stopped=search.stopped,
         rounding_s=rounding_s,
+        objective=search.objective,
+        scenarios_s={name: each.times_s for name, each in found_at.items() if each is not None},
+        fresh_s=fresh,
     )
+
+
+def _limits(search: _Search, shard_bytes, shares, in_halves: bool, are_alike: bool):
+    search.report("bounding")
+    free = {"programme": search.options.programme, "in_halves": in_halves}
+    given = search.case, search.classes, shard_bytes, shares
+    if search.objective is None:
+        return limits(*given, **free)
+    return scenario_limits(*given, search.objective, are_alike=are_alike, **free)
+
+
+def _fresh(search: _Search, shown: dict[str, str]) -> dict[str, np.ndarray]:
+    """Times of cuts in as many scenarios more, (scenarios,) by name."""
+    search.report("emulating fresh scenarios")
+    count = search.spec.faults.scenarios
+    spec = _later_seeds(search.spec, count)
+    case = build(spec)
+    found: dict[str, np.ndarray] = {}
+    for name, key in shown.items():
+        weights = search.tried[key].weights
+        scenarios = scenarios_of(case if weights is None else recut(case, weights.into(spec)))
+        assert scenarios is not None
+        found[name] = scenarios.times_s
+    return found
+
+
+def _later_seeds(spec: Spec, by: int) -> Spec:
+    """The spec with every seed of its faults larger."""
+    later = tuple(msgspec.structs.replace(each, seed=each.seed + by) for each in spec.faults.random)
+    return msgspec.structs.replace(spec, faults=msgspec.structs.replace(spec.faults, random=later))
 
 
 def _by_loads(
@@ -178,7 +252,12 @@ def _by_loads(
     stage = "loads, pipelined" if load.pipelined else "loads"
     options = search.options
     steps, rate = options.steps, options.learning_rate
-    relaxed = search.timed(stage, _descend, search, stage, load_time, load, first, steps, rate).best
+    objective, constants = load_time, load
+    if search.objective is not None and search.classes.scenarios is not None:
+        objective = loads_time
+        constants = loads_of(load, search.classes.scenarios, search.objective)
+    descent = search.timed(stage, _descend, search, stage, objective, constants, first, steps, rate)
+    relaxed = descent.best
     found = []
     for count in counts:
         name = stage if len(counts) == 1 else f"{stage}, {count} pieces"
@@ -193,140 +272,14 @@ def _by_loads(
     return found
 
 
-def check(spec: Spec, options: TuneSpec) -> None:
-    """Refuse what cannot be tuned; raises SpecError."""
-    network, collective = spec.network, spec.the_collective
-    is_plane = isinstance(network, FlatRails) and network.reach == "all"
-    if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
-        raise SpecError(
-            "can be tuned only as planes without nodes, one lane per rail",
-            where="network.kind",
-            value=network.kind,
-            remedy='use kind = "flat_rails" with reach = "all"',
-        )
-    if collective.algorithm != "direct" or collective.group_size is not None:
-        raise SpecError(
-            "can be tuned only over all ranks",
-            where="collective.algorithm",
-            value=collective.algorithm,
-            remedy='use algorithm = "direct" without group_size',
-        )
-    if collective.element_bytes is not None:
-        raise SpecError(
-            "does not go with tuning, which cuts in exact fractions",
-            where="collective.element_bytes",
-            value=collective.element_bytes,
-            remedy="leave element_bytes out",
-        )
-    if collective.split != "equal":
-        raise SpecError(
-            "does not go with tuning, which finds the cut over rails itself",
-            where="collective.split",
-            value=collective.split,
-            remedy="leave split out",
-        )
-    check_faults(spec)
-    if network.ranks < 2:
-        raise SpecError(
-            "leaves nothing to tune", where="network.ranks", value=network.ranks, remedy="use 2"
-        )
-    if options.shards and collective.kind != "all_reduce":
-        raise SpecError(
-            f"is given by what a {collective.kind} is",
-            where="tune.shards",
-            value=True,
-            remedy="only an all_reduce may place its shards freely; leave shards out",
-        )
-    if options.chunks and max(options.chunks) > 1 and collective.kind != "all_reduce":
-        raise SpecError(
-            f"cannot be pipelined in a {collective.kind}",
-            where="tune.chunks",
-            value=options.chunks,
-            remedy="it has one half only; leave chunks out",
-        )
-    if not _frees_rails(spec, options) and not _frees_shards(spec, options):
-        raise SpecError(
-            "leaves nothing free here",
-            where="tune.rails",
-            value=options.rails,
-            remedy="with one rail or fixed rails only the shards of an all_reduce can be tuned",
-        )
-    cuts = collective.stripe or network.ports == 1
-    if not _frees_rails(spec, options) and not cuts:
-        raise SpecError(
-            "needs sends that are striped over the rails",
-            where="tune.rails",
-            value=options.rails,
-            remedy="set collective.stripe = true, or free the rails",
-        )
-
-
-def _frees_rails(spec: Spec, options: TuneSpec) -> bool:
-    return options.rails != "fixed" and spec.network.ports > 1
-
-
-def _frees_shards(spec: Spec, options: TuneSpec) -> bool:
-    return options.shards is not False and spec.the_collective.kind == "all_reduce"
-
-
-def _check_size(classes: Classes) -> None:
-    pairs = len(classes.count) ** 2 * classes.rails
-    if pairs > MOST_PAIRS:
-        raise SpecError(
-            f"has {len(classes.count):,} ranks that all differ; pairs of them times rails are "
-            f"{pairs:,} and the most is {MOST_PAIRS:,}",
-            where="network.ranks",
-            value=classes.ranks,
-            remedy='use fewer ranks, ports of fewer different rates, or tune.rails = "shares"',
-        )
-
-
-def _load(search: _Search, given: Weights) -> Load:
-    """The surrogate's constants, with the spec's own cut for what is not free."""
-    spec, classes = search.spec, search.classes
-    shard_bytes = None
-    if given.shards is not None:
-        shards = given.shards / given.shards.sum() * float(spec.the_collective.size)
-        shard_bytes = np.bincount(classes.index, shards) / classes.count
-    halves = tuple(bool(to_receiver) for _, to_receiver in HALVES[spec.the_collective.kind])
-    shares = None
-    if not _frees_rails(spec, search.options):
-        shares = given_shares(classes, given)
-    return load_of(
-        classes, float(spec.the_collective.size), halves, given=shares, shard_bytes=shard_bytes
-    )
-
-
-def _start(search: _Search, start: Weights | None) -> Cutting:
-    """Logarithms to start from: the rates of both ports, or those of a given cut."""
-    classes, options = search.classes, search.options
-    source = destination = table = shards = None
-    if _frees_rails(search.spec, options):
-        ends = (classes.egress, classes.ingress)
-        if start is not None and start.source is not None and start.destination is not None:
-            ends = (start.source.T[classes.first], start.destination.T[classes.first])
-        source, destination = (_log(end) for end in ends)
-        if options.rails == "table":
-            table = jnp.zeros(classes.live.shape)
-            if start is not None and start.table is not None:
-                table = _log(np.moveaxis(start.table, 0, 2))
-    if _frees_shards(search.spec, options):
-        shards = jnp.zeros(len(classes.count))
-        if start is not None and start.shards is not None:
-            shards = _log(start.shards[classes.first])
-    return Cutting(source, destination, table, shards)
-
-
-def _log(weight: np.ndarray) -> jax.Array:
-    """Logarithms; of zeros, which only ports that are down should have, something small."""
-    best = weight.max(axis=-1, keepdims=True)
-    return jnp.asarray(np.log(np.maximum(weight / np.where(best > 0, best, 1.0), 1e-12)))
-
-
 def _heuristics(search: _Search) -> dict[str, float]:
     size, ranks = float(search.spec.the_collective.size), search.case.network.ranks
     search.emulate("before", None)
-    found = references(search.classes, size * (ranks - 1) / ranks)
+    half_bytes = size * (ranks - 1) / ranks
+    found = references(search.classes.on_average(), half_bytes)
+    if search.objective is not None:
+        name = "source x destination"
+        found[f"{name}, least rates"] = references(search.classes, half_bytes)[name]
     return {name: search.emulate(name, weights) for name, weights in found.items()}
 
 
@@ -334,31 +287,33 @@ def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
     """Go on by rank from a cut, on the engine's own time, and try what that finds."""
     case = recut(search.case, cut.into(search.spec))
     asked = search.options.engine_steps
-    steps = min(ENGINE_STEPS, ENGINE_SENDS // num_sends(case)) if asked is None else asked
+    sends = num_sends(case) * case.spec.faults.scenarios
+    steps = min(ENGINE_STEPS, ENGINE_SENDS // sends) if asked is None else asked
     if steps == 0:
         return
-    constants = emulated_of(case)
-    weights, ranks = constants.params.shares, case.network.ranks
+    objective, constants = emulated_time, emulated_of(case)
+    params, ranks = constants.params, case.network.ranks
+    first_of, index = np.arange(ranks), np.arange(ranks)
+    if search.objective is not None:
+        first_of, index = search.classes.first, search.classes.index
+        objective, constants = batch_time, batch_of(case, index, search.objective)
+    weights = params.shares
     assert weights is not None
-    shards = jnp.log(jnp.broadcast_to(constants.params.chunk_bytes[0][0], (ranks,)))
+    shards = jnp.log(jnp.broadcast_to(params.chunk_bytes[0][0], (ranks,)))
     here = Cutting(
-        source=None if first.source is None else jnp.log(weights.source),
-        destination=None if first.source is None else jnp.log(weights.destination),
-        shards=None if first.shards is None else shards,
+        source=None if first.source is None else jnp.log(weights.source)[:, first_of],
+        destination=None if first.source is None else jnp.log(weights.destination)[:, first_of],
+        shards=None if first.shards is None else shards[first_of],
     )
     # by now all is nearly right: a tenth of the step
     rate = search.options.learning_rate / 10
-    found = _descend(search, "engine", emulated_time, constants, here, steps, rate)
-    source, destination = (
-        old if new is None else np.exp(np.asarray(new) - np.asarray(new).max(axis=0))
-        for new, old in ((found.best.source, cut.source), (found.best.destination, cut.destination))
-    )
-    shards = cut.shards
-    if found.best.shards is not None:
-        score = np.asarray(found.best.shards)
-        shards = np.exp(score - score.max())
-    weights = replace(cut, source=source, destination=destination, shards=shards)
-    search.emulate("engine", weights)
+    found = _descend(search, "engine", objective, constants, here, steps, rate).best
+    by_rank = {
+        key: np.exp(np.asarray(score) - np.asarray(score).max(axis=0))[..., index]
+        for key, score in found._asdict().items()
+        if score is not None
+    }
+    search.emulate("engine", replace(cut, **by_rank))
 
 
 def _round(search: _Search, load: Load, relaxed: Cutting, cut: Weights) -> Weights:
@@ -390,7 +345,7 @@ def _descend(
     search: _Search,
     stage: str,
     objective: Objective,
-    constants: Load | Emulated,
+    constants: Load | Loads | Emulated | EmulatedBatch,
     first: Cutting,
     steps: int,
     rate: float,
@@ -421,8 +376,9 @@ def _descend(
 
 
 def _num_parameters(search: _Search, first: Cutting) -> int:
-    """Free numbers of the cut by rank."""
-    ranks, rails = search.classes.ranks, search.classes.rails
+    """Free numbers of the cut by rank; by class where ranks of a class are cut alike."""
+    classes = search.classes
+    ranks, rails = len(classes.count) if classes.alike else classes.ranks, classes.rails
     rows = 0 if first.source is None else 2 * ranks * rails
     pairs = 0 if first.table is None else ranks * ranks * rails
     return rows + pairs + (0 if first.shards is None else ranks)

@@ -31,7 +31,8 @@ class Cutting(NamedTuple):
 class Load:
     """The constants of the surrogate, (classes, rails) unless said otherwise.
 
-    count: (classes,). given: (classes, classes, rails), the cut where rails are not free. halves:
+    count: (classes,). given: (classes, classes, rails), the cut where rails are not free.
+    reduction: (classes,) bytes/s of a lane's reducer in the first half; None = infinite. halves:
     for each half of the collective, whether a send carries its receiver's shard; the halves follow
     each other, or are one where they are pipelined.
     """
@@ -44,6 +45,7 @@ class Load:
     given: jax.Array | None
     shard_bytes: jax.Array  # (classes,)
     size_bytes: jax.Array  # ()
+    reduction: jax.Array | None
     halves: tuple[bool, ...] = static()
     pipelined: bool = static(default=False)
 
@@ -55,9 +57,14 @@ def load_of(
     *,
     given: np.ndarray | None = None,
     shard_bytes: np.ndarray | None = None,
+    reduces: bool = True,
     pipelined: bool = False,
 ) -> Load:
-    """Collect the constants; without shard_bytes all own the same."""
+    """Collect the constants; without shard_bytes all own the same.
+
+    reduces: whether what arrives in the first half is reduced.
+    """
+    reduction = classes.reduction if reduces else None
     if shard_bytes is None:
         shard_bytes = np.full(len(classes.count), size_bytes / classes.ranks)
     return Load(
@@ -69,6 +76,7 @@ def load_of(
         given=None if given is None else jnp.asarray(given),
         shard_bytes=jnp.asarray(shard_bytes),
         size_bytes=jnp.asarray(size_bytes),
+        reduction=None if reduction is None else jnp.asarray(reduction),
         halves=halves,
         pipelined=pipelined,
     )
@@ -97,8 +105,8 @@ def shards_of(load: Load, cutting: Cutting) -> jax.Array:
     return load.size_bytes * weight / (load.count * weight).sum()
 
 
-def port_seconds(load: Load, cutting: Cutting) -> jax.Array:
-    """Seconds of work of every port in each half, (halves, 2, classes, rails)."""
+def port_bytes(load: Load, cutting: Cutting) -> jax.Array:
+    """Bytes that every port of a rank sends and takes in each half, (halves, 2, classes, rails)."""
     shares, shards = shares_of(load, cutting), shards_of(load, cutting)
     receivers = load.count[None] - jnp.eye(load.count.shape[0])
     found = []
@@ -106,8 +114,13 @@ def port_seconds(load: Load, cutting: Cutting) -> jax.Array:
         sent = shares * (shards[None, :, None] if to_receiver else shards[:, None, None])
         out = (receivers[:, :, None] * sent).sum(axis=1)
         into = (receivers.T[:, :, None] * sent).sum(axis=0)
-        found.append(jnp.stack([_seconds(out, load.egress), _seconds(into, load.ingress)]))
+        found.append(jnp.stack([out, into]))
     return jnp.stack(found)
+
+
+def port_seconds(load: Load, bytes_: jax.Array) -> jax.Array:
+    """Seconds of work of every port in each half, (halves, 2, classes, rails)."""
+    return _seconds(bytes_, jnp.stack([load.egress, load.ingress]))
 
 
 def load_time(load: Load, cutting: Cutting, temperature: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -116,10 +129,22 @@ def load_time(load: Load, cutting: Cutting, temperature: jax.Array) -> tuple[jax
     temperature: () as a part of the time, > 0. The log-sum-exp exceeds the maximum by at most
     temperature x ln(ports) of it.
     """
-    seconds = port_seconds(load, cutting)
+    return time_of_bytes(load, port_bytes(load, cutting), temperature)
+
+
+def time_of_bytes(
+    load: Load, bytes_: jax.Array, temperature: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The same from the bytes of the ports; reducers count as ports of the first half."""
+    seconds = port_seconds(load, bytes_)
+    start = jnp.stack([load.egress_start_s, load.ingress_start_s])
+    if load.reduction is not None:
+        reducing = bytes_[:, 1] / load.reduction[:, None]
+        reducing = reducing.at[1:].set(0.0)
+        seconds = jnp.concatenate([seconds, reducing[:, None]], axis=1)
+        start = jnp.concatenate([start, load.ingress_start_s[None]])
     if load.pipelined:
         seconds = seconds.sum(axis=0, keepdims=True)
-    start = jnp.stack([load.egress_start_s, load.ingress_start_s])
     ends = jnp.where(seconds > 0, seconds + start, 0.0).reshape(seconds.shape[0], -1)
     exact = ends.max(axis=1).sum()
     return smooth_max(ends, temperature * jax.lax.stop_gradient(exact)).sum(), exact

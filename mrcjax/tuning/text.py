@@ -6,22 +6,24 @@ from mrcjax.tuning.target import Reached
 from mrcjax.tuning.tuned import Tuned
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
+NEVER = "never: a link is down"
+
 
 def tuned_text(found: Tuned) -> str:
     """Before, simple cuts, after and bounds, each against the lower bound."""
     outcome, bound = found.outcome, found.lower_bound_s
-    rows = [
-        {
-            "": name,
-            "time": "never: a link is down" if seconds is None else format_seconds(seconds),
-            "/ lower bound": "" if seconds is None or not bound else f"{seconds / bound:.4f}",
-        }
-        for name, seconds in result_rows(found)
-    ]
+    rows = []
+    for name, seconds, fresh in result_rows(found):
+        is_never = seconds is None
+        row = {"": name, "time": NEVER if is_never else format_seconds(seconds)}
+        row["/ lower bound"] = "" if is_never or not bound else f"{seconds / bound:.4f}"
+        if found.objective is not None:
+            row["fresh scenarios"] = _fresh(found, name, fresh)
+        rows.append(row)
     took = ", ".join(f"{name} {format_seconds(s)}" for name, s in found.wall_s.items())
     lines = [
         f"{outcome.collective} of {format_bytes(outcome.size_bytes)} per rank on {outcome.kind} "
-        f"with {outcome.ranks:,} ranks",
+        f"with {outcome.ranks:,} ranks{_of_what(found)}",
         "",
         text_table(rows),
         "",
@@ -34,6 +36,20 @@ def tuned_text(found: Tuned) -> str:
     if found.stopped:
         lines.append("stopped early; --resume goes on")
     return "\n".join([*lines, f"took {took}"])
+
+
+def _of_what(found: Tuned) -> str:
+    if found.objective is None:
+        return ""
+    what = {"mean": "the mean", "p95": "95th percentile", "worst": "the largest"}
+    return f", {what[found.objective]} of {len(found.scenarios_s['after'])} scenarios"
+
+
+def _fresh(found: Tuned, name: str, seconds: float | None) -> str:
+    """A time in the fresh scenarios; cuts have one, bounds and programmes none."""
+    if seconds is not None:
+        return format_seconds(seconds)
+    return NEVER if name in found.fresh_s else ""
 
 
 def reached_text(found: Reached) -> str:

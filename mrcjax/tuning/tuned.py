@@ -1,9 +1,12 @@
 """What a search gives back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from mrcjax.outcome import Outcome
 from mrcjax.spec import Spec
+from mrcjax.tuning.batch import value_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,10 @@ class Step:
 class Tuned:
     """The best cut found, what it is measured against, and the way there.
 
-    before_s is infinite where the spec as it stands sends over a link that is down.
+    Every time is what `objective` makes of those of all scenarios, where there are several.
+    before_s is infinite where the spec as it stands sends over a link that is down. scenarios_s,
+    fresh_s: (scenarios,) times of "before", the heuristics and "after", in the scenarios that were
+    tuned for and in as many others.
     """
 
     spec: Spec  # what was asked
@@ -36,11 +42,22 @@ class Tuned:
     wall_s: dict[str, float]
     stopped: bool = False  # before all steps were done
     rounding_s: float | None = None  # whole sends: loads' time after rounding less that before
+    objective: str | None = None  # "mean" | "p95" | "worst" of several scenarios
+    scenarios_s: dict[str, np.ndarray] = field(default_factory=dict)
+    fresh_s: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def after_s(self) -> float:
         """Completion time of the best."""
-        return self.outcome.time_s
+        if self.objective is None or self.outcome.scenarios is None:
+            return self.outcome.time_s
+        return value_of(self.objective, self.outcome.scenarios.times_s)
+
+    @property
+    def fresh_values_s(self) -> dict[str, float]:
+        """The objective in the fresh scenarios, by name of the cut."""
+        assert self.objective is not None or not self.fresh_s
+        return {name: value_of(self.objective or "", each) for name, each in self.fresh_s.items()}
 
     @property
     def bound_kind(self) -> str:
@@ -68,6 +85,7 @@ class Tuned:
                 "algorithm": self.outcome.algorithm,
                 "bytes": self.outcome.size_bytes,
             },
+            "objective": self.objective,
             "before_s": _finite(self.before_s),
             "after_s": self.after_s,
             "found_by": self.found_by,
@@ -79,6 +97,7 @@ class Tuned:
             "optima_s": self.optima_s,
             "gap": self.gap,
             "rounding_s": self.rounding_s,
+            "fresh_s": {name: _finite(value) for name, value in self.fresh_values_s.items()},
             "parameters": self.parameters,
             "iterations": len(self.history),
             "stopped": self.stopped,

@@ -52,6 +52,15 @@ def weights_of_spec(spec: Spec) -> Weights:
     )
 
 
+def is_alike(classes: Classes, weights: Weights) -> bool:
+    """Whether a cut treats all ranks of a class alike."""
+    if weights.table is not None or weights.rail is not None:
+        return not classes.alike
+    ends = (weights.source, weights.destination, weights.shards)
+    kinds = [end[..., classes.first][..., classes.index] == end for end in ends if end is not None]
+    return not classes.alike or all(bool(same.all()) for same in kinds)
+
+
 def given_shares(classes: Classes, weights: Weights) -> np.ndarray:
     """Part of a send on each rail by class, (classes, classes, rails), for fixed rails.
 

@@ -1,7 +1,6 @@
 """Values of the points of a sweep as arrays, one for each key, and such arrays in a file."""
 
 import hashlib
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +32,8 @@ _KNOWN = {scalar.key: (scalar.units, scalar.long_name) for scalar in SCALARS} | 
     "wall_s": ("s", "time that computing the point took"),
 }
 _UNITS = (("_bytes_per_s", "byte/s"), ("_bytes", "byte"), ("_s", "s"), ("_w", "W"), ("_usd", "USD"))
-_NOT_RESULTS = {"wall_s"}  # differ from one computation of the same to the next
+# may differ from one computation of the same to the next, or stand for the results themselves
+NOT_RESULTS = ("wall_s", "id", "result_hash")
 
 
 class Columns:
@@ -129,16 +129,24 @@ def result_hash(row: Mapping[str, Any], finish_s: np.ndarray | None) -> str:
     The time that computing took is left out: equal results have equal hashes.
     """
     digest = hashlib.sha256()
-    for key in sorted(row.keys() - _NOT_RESULTS - {"result_hash"}):
-        value = row[key]
-        if value is None or value == "" or value == 0 or value != value:
-            continue
-        is_text = not isinstance(value, int | float | np.number)
-        content = _text(value).encode() if is_text else struct.pack("<d", float(value))
-        digest.update(f"{key}\0{len(content)}\0".encode() + content)
+    for key in sorted(row.keys() - set(NOT_RESULTS)):
+        content = _canonical(row[key])
+        if content:
+            digest.update(f"{key}\0{len(content)}\0{content}".encode())
     if finish_s is not None:
         digest.update(np.ascontiguousarray(finish_s, dtype="<f8").tobytes())
     return digest.hexdigest()[:32]
+
+
+def _canonical(value: Any) -> str:
+    """Return the same text for a value whatever the type of the column it is in; "" if missing."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    text = "" if plain is None else _text(plain)
+    try:
+        number = float(plain if isinstance(plain, int) else text)
+    except ValueError:
+        return text
+    return "" if number == 0 or number != number else repr(number)
 
 
 def write_columns(group: Any, columns: Columns, *scales: Any) -> None:

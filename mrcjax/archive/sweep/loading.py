@@ -1,19 +1,20 @@
 """Read a sweep, also one that is still growing: its file and the segments beside it as one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mrcjax.archive.condition import chosen, names_in
 from mrcjax.archive.dataset import read
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.opening import Snapshot, opened
 from mrcjax.archive.sweep import finish
-from mrcjax.archive.sweep.columns import Columns
-from mrcjax.archive.sweep.points import At, Axis, Point
+from mrcjax.archive.sweep.columns import STATUSES, Columns, result_hash
+from mrcjax.archive.sweep.points import At, Axis, Places, Point
 from mrcjax.archive.sweep.segment import Segment, read_segment, segments_of
-from mrcjax.archive.sweep.storing import Header, read_header
+from mrcjax.archive.sweep.storing import Header, hash_of_results, read_header
 
 _TRIES = 100
 
@@ -119,19 +120,113 @@ class Sweep:
         found = np.isin(self.status.astype(str), statuses)
         return map(tuple, np.argwhere(found).tolist())
 
+    def rows(self, *statuses: str) -> list[dict[str, Any]]:
+        """Return one dict per finished point: its labels and its variables, SI units.
+
+        Labels stand under the whole key ("network.ranks") and under its last part ("ranks") where
+        that is not the name of something else.
+
+        Args:
+            statuses: those of the points wanted; none: "done".
+        """
+        mask = np.isin(self.status.astype(str), statuses or ("done",))
+        places = np.nonzero(mask)
+        columns: dict[str, list] = {}
+        for axis, indices in zip(self.axes, places, strict=True):
+            for key, labels in axis.coords.items():
+                columns[key] = [labels[i] for i in indices.tolist()]
+        columns |= {short: columns[key] for short, key in self.short_names().items()}
+        columns |= {key: self[key][mask].tolist() for key in self.variables}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def where(self, condition: str) -> list[dict[str, Any]]:
+        """Return the `rows` of which a condition is true.
+
+        Points that failed are among them if the condition asks for the status or the reason.
+
+        Args:
+            condition: such as "ranks >= 4096 and network == 'flat_rails'", see `chosen`.
+
+        Raises:
+            SpecError: the condition cannot be read or evaluated.
+        """
+        asks = names_in(condition) & {"status", "reason"}
+        return chosen(self.rows(*STATUSES if asks else ()), condition)
+
+    def short_names(self) -> dict[str, str]:
+        """Return the last parts of swept keys that are names of nothing else, with the keys."""
+        keys = [key for axis in self.axes for key in axis.coords]
+        last = [key.rpartition(".")[2] for key in keys]
+        taken = {*keys, *self.variables}
+        return {
+            short: key
+            for short, key in zip(last, keys, strict=True)
+            if last.count(short) == 1 and short not in taken and short.isidentifier()
+        }
+
+    def check(self) -> int:
+        """Compute the hashes of all results again and return the number of points.
+
+        Raises:
+            ArchiveError: a result is not what was written.
+        """
+        places = list(self.places("done", "failed"))
+        for at, finish_s in zip(places, self.finish_times(places), strict=True):
+            row = self._columns.row(at)
+            if result_hash(row, finish_s) != row["result_hash"]:
+                raise ArchiveError(
+                    f"has other results than were written at {self.labels(at)}",
+                    self.path,
+                    "restore it from a copy, or compute the sweep again",
+                )
+        is_folded = not self._late
+        if is_folded and self.results_hash != self.header.results_hash:
+            raise ArchiveError("has other points than were written", self.path)
+        return len(places)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what the results come from, as plain values: versions, device, commands, hash."""
+        header = self.header
+        return {
+            "schema": header.schema,
+            "mrcjax_version": header.mrcjax_version,
+            "created": header.created,
+            "ended": header.sessions[-1].ended,
+            "device": header.device,
+            "precision": header.precision,
+            "results_hash": self.results_hash,
+            "sessions": [vars(session) for session in header.sessions],
+            "spec": header.spec_text,
+        }
+
+    @property
+    def results_hash(self) -> str:
+        """Hash of the labels and results of all points that are done; equal for equal results."""
+        return hash_of_results(self.axes, self._columns)
+
     def finish_s(self, at: At) -> np.ndarray | None:
         """Return when each rank has finished, (ranks,) s; None where that is not kept."""
-        at = tuple(at)
-        count = int(self["finish_count"][at])
-        if not count:
-            return None
-        if at not in self._late:
-            with self._snapshot.opened() as file:
-                return file[finish.KEY][at][:count]
+        return next(self.finish_times([at]))
+
+    def finish_times(self, places: Iterable[At]) -> Iterator[np.ndarray | None]:
+        """Yield `finish_s` of many points; the file is opened once."""
+        counts = self["finish_count"]
+        with self._snapshot.opened() as file:
+            stored = file.get(finish.KEY)
+            for at in places:
+                count = int(counts[tuple(at)])
+                if not count:
+                    yield None
+                elif tuple(at) in self._late:
+                    yield self._late_finish_s(tuple(at))
+                else:
+                    yield stored[tuple(at)][:count]
+
+    def _late_finish_s(self, at: At) -> np.ndarray | None:
         segment, i = self._late[at]
         try:
             with opened(segment.path) as file:
-                return file[finish.KEY][i][:count]
+                return file[finish.KEY][i][: self["finish_count"][at]]
         except ArchiveError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -162,8 +257,9 @@ class Sweep:
             raise ArchiveError("keeps no finish times", self.path, 'sweep with keep = ["finish"]')
         counts = self["finish_count"]
         times_s = np.full((*self.shape, int(counts.max())), np.nan)
-        for at in map(tuple, np.argwhere(counts).tolist()):
-            times_s[at][: counts[at]] = self.finish_s(at)
+        places = list(map(tuple, np.argwhere(counts).tolist()))
+        for at, finish_s in zip(places, self.finish_times(places), strict=True):
+            times_s[at][: counts[at]] = finish_s
         return times_s
 
 
@@ -180,8 +276,9 @@ def load_sweep(path: str | Path) -> Sweep:
         snapshot = Snapshot(target)
         with snapshot.opened() as file:
             header = read_header(file, target)
+        places = Places(header.axes)
         try:
-            segments = [read_segment(path, header.axes) for path in listed]
+            segments = [read_segment(path, places) for path in listed]
         except ArchiveError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise

@@ -1,6 +1,6 @@
 """The axes of a sweep and its points, and how axes grow when a sweep is extended."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ class Axis:
         coords: key -> labels, equally many for every key, in SI units where they are quantities;
             the first key is `name`. Labels of a key are all numbers, all booleans or all texts:
             what is mixed becomes text.
+        units: key -> unit of its labels, for those that have one.
     """
 
     name: str
     coords: Mapping[str, Sequence[Label]]
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         plain = {key: _of_one_type(labels) for key, labels in self.coords.items()}
@@ -76,20 +78,41 @@ def merged(old: Sequence[Axis], new: Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(_joined(a, b) for a, b in zip(old, new, strict=True))
 
 
-def placing(inner: Sequence[Axis], outer: Sequence[Axis]) -> list[np.ndarray]:
-    """Return for every axis where the labels of `inner` stand in `outer`, which has them all."""
-    places = []
-    for small, large in zip(inner, outer, strict=True):
-        both = [_of_one_type([*large.coords[k], *small.coords[k]]) for k in large.coords]
-        steps = list(zip(*both, strict=True))
-        index = {step: i for i, step in enumerate(steps[: len(large)])}
-        places.append(np.array([index[step] for step in steps[len(large) :]], dtype=np.int64))
-    return places
+class Places:
+    """Where labels stand on axes."""
+
+    def __init__(self, axes: Sequence[Axis]):
+        self._axes = axes
+        self._steps = [{step: i for i, step in enumerate(axis.steps())} for axis in axes]
+
+    def of(self, inner: Sequence[Axis]) -> list[np.ndarray]:
+        """Return the indices of the labels of other axes, axis by axis; KeyError for others."""
+        return [
+            np.array([steps[step] for step in _as_on(axis, small).steps()], dtype=np.int64)
+            for axis, small, steps in zip(self._axes, inner, self._steps, strict=True)
+        ]
 
 
-def every_at(axes: Sequence[Axis]) -> Iterator[At]:
-    """Return the place of every point, the last axis fastest."""
-    return np.ndindex(*map(len, axes))
+def narrowed(axes: Sequence[Axis], at: Sequence[At]) -> tuple[tuple[Axis, ...], np.ndarray]:
+    """Return axes with only the labels of some points, and the places of these on them."""
+    columns = np.array(at, dtype=np.int64).reshape(len(at), len(axes)).T
+    used, places = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
+    small = tuple(
+        Axis(axis.name, {k: [labels[i] for i in some] for k, labels in axis.coords.items()})
+        for axis, some in zip(axes, (u.tolist() for u in used), strict=True)
+    )
+    return small, np.stack(places, axis=1)
+
+
+def _as_on(axis: Axis, small: Axis) -> Axis:
+    """Return an axis with its labels of the types that they have on another one."""
+    if list(axis.coords) != list(small.coords):
+        raise KeyError(small.name)
+    coords = {
+        key: [type(axis.coords[key][0])(label) for label in labels]
+        for key, labels in small.coords.items()
+    }
+    return Axis(small.name, coords)
 
 
 def _joined(old: Axis, new: Axis) -> Axis:
@@ -97,7 +120,9 @@ def _joined(old: Axis, new: Axis) -> Axis:
     steps = list(dict.fromkeys(zip(*columns, strict=True)))
     if _ascends(columns[0][: len(old)]) and _ascends(columns[0][len(old) :]):
         steps.sort(key=lambda step: step[0])
-    return Axis(old.name, dict(zip(old.coords, map(list, zip(*steps, strict=True)), strict=True)))
+    labels = map(list, zip(*steps, strict=True))
+    coords = dict(zip(old.coords, labels, strict=True))
+    return Axis(old.name, coords, {**old.units, **new.units})
 
 
 def _ascends(labels: Sequence[Label]) -> bool:

@@ -19,15 +19,14 @@ from typing import Any
 import h5py
 import numpy as np
 
-from mrcjax.archive.dataset import json_text, read, store
+from mrcjax.archive.dataset import json_text, read, storable, store
 from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.layout import SCHEMA
 from mrcjax.archive.opening import kind_of, opened
 from mrcjax.archive.provenance import version
 from mrcjax.archive.replacing import replaced
 from mrcjax.archive.sweep import finish
-from mrcjax.archive.sweep.columns import Columns, row_of, write_columns
-from mrcjax.archive.sweep.points import At, Axis, Point, placing
+from mrcjax.archive.sweep.points import At, Axis, Places, Point, narrowed
 
 
 def folder_of(target: Path) -> Path:
@@ -51,29 +50,30 @@ class Segment:
 
 def axes_to_json(axes: Sequence[Axis]) -> str:
     """Return the text that stands for axes in a file."""
-    return json_text([[axis.name, axis.coords] for axis in axes])
+    return json_text([[axis.name, axis.coords, axis.units] for axis in axes])
 
 
 def axes_from_json(text: str) -> tuple[Axis, ...]:
     """Return the axes that such a text stands for."""
-    return tuple(Axis(name, coords) for name, coords in json.loads(text))
+    return tuple(Axis(*parts) for parts in json.loads(text))
 
 
-def write_segment(path: Path, axes: Sequence[Axis], points: Sequence[Point]) -> None:
-    """Write points into a new segment; it is durable, and visible, when this returns."""
-    columns = Columns((len(points),))
-    for i, point in enumerate(points):
-        columns.put((i,), row_of(point))
+def write_segment(
+    path: Path, axes: Sequence[Axis], points: Sequence[Point], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Write points and their rows into a new segment; durable, and visible, when this returns."""
+    own, at = narrowed(axes, [point.at for point in points])
     ranks = max((len(p.finish_s) for p in points if p.finish_s is not None), default=0)
     with replaced(path, False) as draft, h5py.File(draft, "w") as file:
         file.attrs["schema"] = SCHEMA
         file.attrs["kind"] = "segment"
         file.attrs["mrcjax_version"] = version()
         file.attrs["created"] = ""
-        file.attrs["axes"] = axes_to_json(axes)
-        file.attrs["variables"] = json_text(list(columns.keys))
-        store(file, "at", np.array([p.at for p in points], dtype=np.int64), "1", "index on axes")
-        write_columns(file, columns)
+        file.attrs["axes"] = axes_to_json(own)
+        store(file, "at", at, "1", "index on axes")
+        # one dataset, not one for each variable: a segment is written, read once, and removed
+        text = np.frombuffer(storable(json_text(list(rows))).encode(), dtype=np.uint8)
+        store(file, "rows", text, "", "values of each point, JSON")
         if ranks:
             dataset = finish.create(file, (len(points),), ranks)
             for i, point in enumerate(points):
@@ -81,20 +81,18 @@ def write_segment(path: Path, axes: Sequence[Axis], points: Sequence[Point]) -> 
                     finish.put(dataset, (i,), point.finish_s)
 
 
-def read_segment(path: Path, axes: Sequence[Axis]) -> Segment:
-    """Read a segment; its points are placed by their labels on the axes given.
+def read_segment(path: Path, places: Places) -> Segment:
+    """Read a segment; its points are placed by their labels.
 
     Raises:
-        ArchiveError: the segment is damaged, or its labels are not on the axes.
+        ArchiveError: the segment is damaged, or has other labels.
     """
     with opened(path) as file:
         if kind_of(file) != "segment":
             raise ArchiveError("is no segment of a sweep", path, "move it elsewhere")
         own = axes_from_json(str(file.attrs["axes"]))
         at = read(file["at"])
-        keys = json.loads(file.attrs["variables"])
-        columns = Columns((len(at),), lambda key: read(file[key]), keys)
-        rows = [columns.row((i,)) for i in range(len(at))]
-        where = placing(own, axes)
-        places = [tuple(int(w[i]) for w, i in zip(where, row, strict=True)) for row in at]
-    return Segment(path, places, rows)
+        rows = json.loads(read(file["rows"]).tobytes())
+        where = [there[i] for there, i in zip(places.of(own), at.T, strict=True)]
+        placed = list(zip(*(indices.tolist() for indices in where), strict=True))
+    return Segment(path, placed, rows)

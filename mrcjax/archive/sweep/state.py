@@ -14,7 +14,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.opening import opened
 from mrcjax.archive.provenance import iso
 from mrcjax.archive.sweep.columns import ALWAYS, Columns, missing_of
-from mrcjax.archive.sweep.points import At, Axis, merged, placing
+from mrcjax.archive.sweep.points import At, Axis, Places, merged
 from mrcjax.archive.sweep.segment import Segment, folder_of, segments_of
 from mrcjax.archive.sweep.storing import Header, read_header
 
@@ -89,11 +89,11 @@ def start(target: Path, header: Header, resume: bool) -> tuple[State, str | None
         return _widened(State(before, columns), header, target), before.spec_text
 
 
-def ended_now(header: Header) -> Header:
+def ended_now(header: Header, last_segment: int) -> Header:
     """Return the header with the present as the end of its last session."""
     *others, last = header.sessions
     last = dataclasses.replace(last, ended=iso(datetime.now(UTC)))
-    return dataclasses.replace(header, sessions=(*others, last))
+    return dataclasses.replace(header, sessions=(*others, last), last_segment=last_segment)
 
 
 def _empty(header: Header) -> State:
@@ -116,7 +116,13 @@ def _gone_on_with(before: Header, header: Header, target: Path) -> Header:
             "labels may be added, axes may not; name another file",
         ) from None
     sessions = (*before.sessions, *header.sessions)
-    return dataclasses.replace(header, created=before.created, axes=axes, sessions=sessions)
+    return dataclasses.replace(
+        header,
+        created=before.created,
+        axes=axes,
+        sessions=sessions,
+        last_segment=before.last_segment,
+    )
 
 
 def _names(axes: Sequence[Axis]) -> str:
@@ -126,7 +132,7 @@ def _names(axes: Sequence[Axis]) -> str:
 def _widened(state: State, header: Header, target: Path) -> State:
     """Place what a file has on axes that may have more labels."""
     wide = _empty(header)
-    places = placing(state.header.axes, header.axes)
+    places = Places(header.axes).of(state.header.axes)
     block = np.ix_(*places)
     for key in state.columns.keys:
         old = state.columns[key]

@@ -42,6 +42,7 @@ class Header:
     sessions: tuple[Session, ...]
     axes: tuple[Axis, ...]
     variables: tuple[str, ...] = ()
+    last_segment: int = 0  # number of the last one ever; none is used twice
     schema: int = SCHEMA
     mrcjax_version: str = ""
     results_hash: str = ""  # of the labels and results of all finished points
@@ -88,6 +89,7 @@ def _write_header(file: Any, header: Header, columns: Columns) -> None:
         ("sessions", json_text([vars(session) for session in header.sessions])),
         ("axes", axes_to_json(header.axes)),
         ("variables", json_text(list(columns.keys))),
+        ("last_segment", header.last_segment),
         ("results_hash", hash_of_results(header.axes, columns)),
         ("device", _all_of(columns, "device")),
         ("precision", _all_of(columns, "precision")),
@@ -108,7 +110,7 @@ def _write_axis(file: Any, axis: Axis) -> Any:
         else:
             is_flag = isinstance(labels[0], bool)
             numbers = np.array(labels, dtype=np.int8 if is_flag else None)
-            dataset = store(file, key, numbers, "", key, *scales)
+            dataset = store(file, key, numbers, axis.units.get(key, ""), key, *scales)
             if is_flag:
                 dataset.attrs["dtype"] = "bool"  # has xarray read them as such
         if scale is None:
@@ -129,11 +131,11 @@ def _copy_finish_times(kept: Mapping[At, tuple[Path, tuple[int, ...]]], target: 
 def hash_of_results(axes: Sequence[Axis], columns: Columns) -> str:
     """Return one hash for the labels and results of all finished points, in whatever order."""
     steps = [axis.steps() for axis in axes]
-    done = np.argwhere(columns["status"] == "done") if columns.shape else []
+    done = np.argwhere(columns["status"] == "done")
     lines = sorted(
         json.dumps([step[i] for step, i in zip(steps, at, strict=True)])
         + str(columns["result_hash"][tuple(at)])
-        for at in done
+        for at in done.tolist()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -148,13 +150,14 @@ def read_header(file: Any, path: Path) -> Header:
     """Read what a file says of itself; ArchiveError if it is no sweep's."""
     if kind_of(file) != "sweep":
         raise ArchiveError("holds runs, not a sweep", path, "name another file")
-    text = {key: str(file.attrs[key]) for key in file.attrs if key != "schema"}
+    text = {key: str(file.attrs[key]) for key in file.attrs}
     header = Header(
         created=text["created"],
         spec_text=text["spec"],
         sessions=tuple(Session(**session) for session in json.loads(text["sessions"])),
         axes=axes_from_json(text["axes"]),
         variables=tuple(json.loads(text["variables"])),
+        last_segment=int(file.attrs["last_segment"]),
         schema=int(file.attrs["schema"]),
         mrcjax_version=text["mrcjax_version"],
         results_hash=text["results_hash"],

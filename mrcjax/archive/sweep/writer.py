@@ -13,7 +13,7 @@ from mrcjax.archive.error import ArchiveError
 from mrcjax.archive.provenance import iso, versions
 from mrcjax.archive.replacing import folder_made, locked, replaced, resolved
 from mrcjax.archive.sweep.columns import row_of
-from mrcjax.archive.sweep.points import At, Axis, Point, placing
+from mrcjax.archive.sweep.points import At, Axis, Places, Point
 from mrcjax.archive.sweep.segment import folder_of, read_segment, segments_of, write_segment
 from mrcjax.archive.sweep.state import ended_now, start
 from mrcjax.archive.sweep.storing import AXES_UP_TO, Header, Session, write_sweep
@@ -105,13 +105,17 @@ class SweepWriter:
         self._target = target
         self._state, self.spec_before = start(target, header, resume)
         self._segments = segments_of(target)
+        places = Places(self._state.header.axes)
         for path in self._segments:
-            self._state.take(read_segment(path, self._state.header.axes))
-        self._number = max((int(path.stem) for path in self._segments), default=0)
-        self._places = placing(axes, self._state.header.axes)
+            self._state.take(read_segment(path, places))
+        # a reader that has listed a segment must never find another one under its name
+        numbers = [int(path.stem) for path in self._segments]
+        self._number = max([self._state.header.last_segment, *numbers])
+        self._places = places.of(axes)
         self._state.ask(self._places, excluded)
         self.done, self.failed = (self._there(status) for status in ("done", "failed"))
-        self._fold_took_s = self._folded_at = 0.0
+        self._bytes = 0  # of the file and the segments
+        self._folded_at, self._empty_fold_s, self._fold_s_per_byte = 0.0, 0.0, 1e-8
         self._is_changed = True
         self.fold()
 
@@ -132,23 +136,33 @@ class SweepWriter:
         if not placed:
             return
         path = folder_of(self._target) / f"{self._number + 1:08d}.h5"
+        rows = [row_of(point) for point in placed]
         try:
-            write_segment(path, axes, placed)
+            write_segment(path, axes, placed, rows)
         except ArchiveError as error:
             raise self._failure(error) from error
         self._number += 1
-        self._segments.append(path)
-        for i, point in enumerate(placed):
-            self._state.put(point.at, row_of(point), (path, (i,)))
+        for i, (point, row) in enumerate(zip(placed, rows, strict=True)):
+            self._state.put(point.at, row, (path, (i,)))
         self._is_changed = True
-        since_s = time.monotonic() - self._folded_at
-        if self._fold_took_s <= FOLDING_SHARE * since_s:
+        # last: if this is interrupted before, the segment stays and is taken over when gone on
+        self._segments.append(path)
+        self._bytes += path.stat().st_size
+        if self._fold_takes_s() <= FOLDING_SHARE * (time.monotonic() - self._folded_at):
             try:
                 self.fold()
             except ArchiveError:
                 # a disk may have room for segments but not for a second copy of the file;
                 # the last fold, at the end, says so
                 self._folded_at = time.monotonic()
+
+    def has(self, at: At, id: str) -> bool:
+        """Whether the point of this place is done, with this id."""
+        columns, place = self._state.columns, self._place(at)
+        return columns["status"][place] == "done" and columns["id"][place] == id
+
+    def _fold_takes_s(self) -> float:
+        return self._empty_fold_s + self._bytes * self._fold_s_per_byte
 
     def _place(self, at: At) -> At:
         if len(at) != len(self._places):
@@ -161,7 +175,7 @@ class SweepWriter:
             return
         began = time.monotonic()
         state = self._state
-        state.header = ended_now(state.header)
+        state.header = ended_now(state.header, self._number)
         try:
             with replaced(self._target, False) as draft:
                 write_sweep(draft, state.header, state.columns, state.kept)
@@ -174,9 +188,15 @@ class SweepWriter:
         state.kept = {at: (self._target, at) for at in state.kept}
         self._is_changed = False
         self._folded_at = time.monotonic()
-        self._fold_took_s = self._folded_at - began
+        took_s, self._bytes = self._folded_at - began, self._target.stat().st_size
+        if state.kept:
+            self._fold_s_per_byte = max(took_s - self._empty_fold_s, 0.0) / self._bytes
+        else:
+            self._empty_fold_s = took_s
 
     def _failure(self, error: ArchiveError) -> ArchiveError:
+        if "could not be written" not in error.what:
+            return error  # a file that finish times are copied from is damaged
         return ArchiveError(
             error.what,
             self._target,

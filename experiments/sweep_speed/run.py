@@ -1,0 +1,92 @@
+"""What a point costs in a sweep and alone, in turns on the same machine.
+
+Writes results/sweep_speed.txt: milliseconds of a point, whole (from spec to archive, bounds and
+binding resource included) and in the engine alone, and the programs compiled for the sweep.
+"""
+
+import argparse
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import jax
+
+import mrcjax
+from mrcjax import programs
+from mrcjax.spec import load_sweep
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "results"
+TURNS = 3
+
+
+def timed(work) -> tuple[float, object]:
+    """Seconds that some work takes, and what it gives."""
+    started = time.perf_counter()
+    found = work()
+    return time.perf_counter() - started, found
+
+
+def measure(ranks: int, points: int, alone: int, folder: Path, jobs: tuple[int, ...]) -> dict:
+    """Milliseconds of a point, each the median of several turns."""
+
+    def asked(first: int, count: int):
+        seeds = ",".join(str(first + k) for k in range(count))
+        sets = [f"network.ranks={ranks}", f"faults.random.0.seed={seeds}"]
+        return load_sweep(HERE / "spec.toml", sets)
+
+    some = asked(10**6, alone + 1)
+    specs = [point.spec for _, point in some.points() if point is not None]
+    mrcjax.run(specs[0])
+    before = len(programs._made)
+    rows: dict[str, list[float]] = {}
+
+    def note(name: str, seconds: float, of: int) -> None:
+        rows.setdefault(name, []).append(1e3 * seconds / of)
+
+    for turn in range(TURNS):
+        runs = []
+        for spec in specs[1:]:
+            seconds, outcome = timed(partial(mrcjax.run, spec))
+            note("alone, whole", seconds, 1)
+            runs.append(outcome.wall_s["run"])
+        note("alone, engine, best", min(runs), 1)
+        for number in (1, *jobs):
+            file = folder / f"{ranks}-{turn}-{number}.h5"
+            more = {} if number == 1 else {"jobs": number}
+            sweep = asked(turn * points, points)
+            seconds, _ = timed(partial(mrcjax.sweep, sweep, file, **more))
+            note(f"in a sweep of {points:,}{f', {number} jobs' if more else ''}", seconds, points)
+    found = {name: median(values) for name, values in rows.items()}
+    return found | {"programs compiled for the sweeps": len(programs._made) - before}
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Measure 1,024 and 16,384 ranks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=1000, help="of the sweep of 1,024 ranks")
+    parser.add_argument("--short", action="store_true", help="few points of 1,024 ranks alone")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    sizes = ((1024, args.points, 50, (2,)), (16384, 8, 4, ()))
+    if args.short:
+        sizes = ((1024, 16, 4, ()),)
+    lines = [f"device {jax.devices()[0].device_kind}, jax {jax.__version__}; ms of a point"]
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks, points, alone, jobs in sizes:
+            found = measure(ranks, points, alone, Path(folder), jobs)
+            lines.append(f"\n{ranks:,} ranks x 8 rails, direct, float64")
+            lines += [f"  {name:<34}{_number(value):>10}" for name, value in found.items()]
+            print("\n".join(lines[-len(found) - 1 :]), flush=True)
+    args.results.mkdir(parents=True, exist_ok=True)
+    (args.results / "sweep_speed.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

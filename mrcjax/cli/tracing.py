@@ -1,0 +1,73 @@
+"""What `mrcjax run --trace` and `mrcjax trace` share."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from mrcjax.cli.waiting import at_once
+from mrcjax.units import SpecError
+
+if TYPE_CHECKING:
+    from mrcjax.archive import AnyRun
+    from mrcjax.outcome import Outcome
+    from mrcjax.tracing import Recording
+
+TraceFile = Annotated[
+    Path | None,
+    arg(
+        metavar="FILE.json",
+        help="Write the sends of some ranks and the use of links over time, for Perfetto "
+        "(ui.perfetto.dev); the archive then holds the use of links too.",
+        help_behavior_hint="",
+    ),
+]
+TraceRanks = Annotated[
+    int | None,
+    arg(
+        metavar="N",
+        help="Ranks in the trace, 16 without it: the last and the first to finish, and others.",
+        help_behavior_hint="",
+    ),
+]
+
+
+def check_trace(file: Path | None, ranks: int | None) -> None:
+    """Refuse what would fail after the emulation."""
+    if ranks is not None and ranks < 1:
+        raise SpecError("must be at least 1", where="the number of traced ranks", value=ranks)
+    if file is None:
+        if ranks is not None:
+            raise SpecError("--trace-ranks needs a trace", remedy="name it with --trace FILE.json")
+        return
+    from mrcjax.tracing import check_trace_file
+
+    check_trace_file(file)
+
+
+def traced(outcome: "Outcome", file: Path, ranks: int | None, command: str) -> "Outcome":
+    """Write the trace of a run; return the run with the use of its links over time."""
+    from mrcjax.tracing import use_over_time
+
+    recording = recorded(outcome, ranks)
+    save(recording, file, command)
+    return replace(outcome, link_use=use_over_time(recording))
+
+
+def recorded(run: "AnyRun", ranks: int | None) -> "Recording":
+    """Emulate a run again and keep its sends."""
+    from mrcjax.tracing import RANKS, record
+
+    return at_once(lambda: record(run, ranks=RANKS if ranks is None else ranks), "tracing sends")
+
+
+def save(recording: "Recording", file: Path, command: str, events: int | None = None) -> None:
+    """Write a trace, and say on stderr what it leaves out."""
+    from mrcjax.tracing import EVENTS, write_trace
+
+    most = EVENTS if events is None else events
+    written = write_trace(file, recording, command=command, events=most)
+    said = "; ".join((f"{written.events:,} events", *written.left_out))
+    print(f"mrcjax: {file}: {said}", file=sys.stderr)
