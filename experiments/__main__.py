@@ -52,8 +52,9 @@ def main(argv: list[str] | None = None) -> int:
     if wrong:
         parser.error(f"no experiment is called {', '.join(wrong)}; there are {', '.join(known)}")
     more = ["--short"] if asked.short else []
-    if asked.results:
-        more += ["--results", str(asked.results.absolute())]
+    folder = asked.results or (HERE.parent / "results" / "short" if asked.short else None)
+    if folder:
+        more += ["--results", str(folder.absolute())]
     return _all(asked.names or usual, more)
 
 

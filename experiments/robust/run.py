@@ -104,12 +104,12 @@ def draw(found: dict[str, Tuned], path: Path) -> None:
 def main() -> None:
     """Print the table; write results/robust.{txt,h5,png}."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="two cases of 8 ranks")
+    parser.add_argument("--short", action="store_true", help="three cases of 8 ranks")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
     asked = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     asked.results.mkdir(parents=True, exist_ok=True)
-    found = searches(2, ranks=8) if asked.short else searches()
+    found = searches(3, ranks=8) if asked.short else searches()
     text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
     print(text)
     (asked.results / "robust.txt").write_text(text + "\n")
