@@ -6,7 +6,7 @@ from typing import Any
 
 import batches
 import pytest
-from test_workers import SWEEP, assert_same, of_eight
+from test_workers import SWEEP, assert_same, is_alive, of_eight
 
 import mrcjax
 from mrcjax.spec import SpecError
@@ -50,6 +50,16 @@ def test_asked_to_stop_it_ends_at_once(dask, tmp_path):
     )
     assert len(list(found)) <= 8
     assert len(asked) <= 6
+
+
+def test_workers_of_this_machine_end_at_once_when_asked_to_stop(tmp_path):
+    def is_stopped() -> bool:
+        return any(tmp_path.glob("pid*"))
+
+    given = of_eight(tmp_path)[:2]
+    assert dict(on_cluster(batches.linger, given, "local", 1, is_stopped=is_stopped)) == {0: 0}
+    (mark,) = tmp_path.glob("pid*")
+    assert not is_alive(int(mark.name[3:]))
 
 
 def test_a_mistake_in_the_work_is_raised(dask, tmp_path):
