@@ -199,7 +199,7 @@ def draw(given: Asked, lines: Sequence[dict], ranks: int) -> None:
     drawn = figures.figure(
         f"The article's first table against what is emulated, {ranks:,} GPUs",
         given.command,
-        height=3.3,
+        height=3.6,
         caption="(a): every network gives a GPU 400 Gbit/s, loads are balanced, H100, no nodes in "
         "the all-reduce. (b): networks as the article describes them; MRC as it is deployed.",
     )
@@ -232,12 +232,12 @@ def draw(given: Asked, lines: Sequence[dict], ranks: int) -> None:
         panel.set_ylim(len(names) - 0.5, -0.5)
         for place in range(1, len(names)):
             panel.axhline(place - 0.5, color=figures.GRID, lw=0.8)
-        figures.tidy(panel, x=metric.unit, title=metric.title)
+        figures.tidy(panel, x=metric.unit, title=f"\n\n{metric.title}")
         panel.title.set_fontsize(9.5)
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)
     handles, labels = panels[0].get_legend_handles_labels()
-    panels[0].legend(
+    legend = panels[0].legend(
         handles,
         labels,
         loc="lower left",
@@ -246,6 +246,7 @@ def draw(given: Asked, lines: Sequence[dict], ranks: int) -> None:
         fontsize=9,
         frameon=False,
     )
+    legend.set_in_layout(False)  # wider than its panel, in the room above the titles
     figures.save(drawn, given.path(""))
 
 
