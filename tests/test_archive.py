@@ -469,7 +469,7 @@ def test_error_survives_pickling():
 def run_script(body: str, folder: Path) -> str:
     """Run a script beside this file; forking there is safe, as it has no other threads."""
     head = f"""
-        import os, random, resource, signal, sys, time
+        import os, random, resource, select, signal, sys, time
         from pathlib import Path
         sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
         from mrcjax import archive

@@ -133,8 +133,9 @@ def _distributed() -> Any:
 
 @contextmanager
 def _client(distributed: Any, scheduler: str, jobs: int | None) -> Iterator[Any]:
-    # that a worker died and is replaced is what Dask is there for
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # that a worker died and is replaced is what Dask is there for; what matters is raised
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if scheduler == LOCAL:
         with _local(distributed, jobs) as client:
             yield client

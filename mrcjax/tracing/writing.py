@@ -23,18 +23,6 @@ class Written:
     left_out: tuple[str, ...]
 
 
-def check_trace_file(path: Path) -> None:
-    """Refuse a file that cannot be written, before hours of computing."""
-    if path.is_dir():
-        raise SpecError(f"{path} is a folder", remedy="name a file in it, such as trace.json")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    if not os.access(path.parent, os.W_OK):
-        raise _unwritable(path, PermissionError(13, "permission denied"))
-
-
 def write_trace(path: Path, recording: Recording, *, command: str, events: int = EVENTS) -> Written:
     """Write a trace of at most so many events of sends and links, whole or not at all.
 

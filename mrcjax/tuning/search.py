@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from mrcjax.case import Case, build, recut
-from mrcjax.emulation import outcome_of, precision, scenarios_of, times_of
+from mrcjax.emulation import precision, scenarios_of, times_of
 from mrcjax.engine import Times
+from mrcjax.findings import outcome_of
 from mrcjax.outcome import Scenarios
 from mrcjax.spec import Spec, TuneSpec
 from mrcjax.tuning.batch import (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -81,7 +82,9 @@ def curves_figure(
     if dashed:
         panel.plot([], [], color=style.MUTED, linestyle=(0, (4, 2)), label="lower bound")
     if any(shown) or dashed:
-        panel.legend(fontsize=8.5, frameon=False, labelcolor=style.INK)
+        # beside the panel: inside, lines and legend get in each other's way
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        panel.legend(fontsize=8.5, frameon=False, labelcolor=style.INK, **place)
     _scale(panel, "x", at, across)
     _scale(panel, "y", np.concatenate(list(shown.values())), up)
     style.tidy(panel, grid="both")
