@@ -55,6 +55,8 @@ def test_axes_multiply_and_the_last_is_quickest():
         ('{ from = "1 MB", to = "1 GB", count = 4, spacing = "log" }', "collective.size", (1e6, 1e7, 1e8, 1e9)),  # noqa: E501
         ('{ from = "100 ns", to = "300 ns", step = "100 ns" }', "network.latency", (1e-7, 2e-7, 3e-7)),  # noqa: E501
         ("{ from = 0.1, to = 0.3, count = 3 }", "faults.random.0.left", (0.1, 0.2, 0.3)),
+        ("{ from = 0, to = 1, count = 5 }", "faults.random.0.rate", (0, 0.25, 0.5, 0.75, 1)),
+        ("{ from = 9, to = 17, count = 3 }", "network.ranks", (9, 13, 17)),
     ],
 )  # fmt: skip
 def test_ranges(written, key, expected):
@@ -82,9 +84,54 @@ def test_a_condition_leaves_places_out():
     text = "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [2, 4]\n"
     spec = load_sweep(BASE + text + 'where = "ranks * rails <= 32 and collective.size"')
     assert labels(spec) == [(8, 2), (8, 4), (16, 2)]
-    for bad, what in (("ranks >", "worked out"), ("nodes > 2", "known here"), ("ranks > 99", "no")):
+    for bad, what in (("ranks >", "worked out"), ("nodes > 2", "names here"), ("ranks > 99", "no")):
         with pytest.raises(SpecError, match=what):
             load_sweep(BASE + text + f'where = "{bad}"')
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [
+        ("collective.size == 16e6 and network.rail_rate == 5e10", 4),  # not swept, yet a number
+        ("latency < 1e-6", 2),
+        ("network.latency == 2e-6 and ranks in [8, 9]", 1),
+        ("aggregate", 0),  # swept, and no text
+        ("not engine.aggregate and faults.random[0].seed == 4", 4),
+        ("max(network.ranks, 9) == 9", 2),
+    ],
+)
+def test_conditions_see_numbers_in_si_units(where, places):
+    text = '[sweep]\nnetwork.ranks = [8, 16]\nnetwork.latency = ["500 ns", "2 us"]\n'
+    text += f'engine.aggregate = [false]\nwhere = "{where} or ranks == 99"\n'
+    if places:
+        assert len(labels(load_sweep(BASE + text))) == places
+    else:
+        with pytest.raises(SpecError, match="leaves no point"):
+            load_sweep(BASE + text)
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("__import__('os').system('true')", "__import__ is no function"),
+        ("9 ** 9 ** 9", "a power is too large"),
+        ("10 ** 3999999 > ranks", "a power is too large"),
+        ("'a' * 10 ** 9 == ''", "arithmetic is for numbers"),
+        ("'%1000000000d' % 1", "arithmetic is for numbers"),
+        ("f'{ranks:1000000000}'", "nothing for a condition"),
+        ("[x for x in network]", "nothing for a condition"),
+        ("ranks.__class__", "is not there"),
+        ("ranks is 8", "nothing for a condition"),
+        ("ranks = 8", "invalid syntax"),
+        ("ranks; rails", "invalid syntax"),
+        ("rand() < 0.5", "rand is no function"),
+        ("network.rail_rate == '400 Gbit/s'", "a number is compared with a text"),
+    ],
+)
+def test_conditions_do_nothing_else(where, what):
+    text = f'[sweep]\nnetwork.ranks = [8, 16]\nwhere = "{where}"\n'
+    with pytest.raises(SpecError, match=what):
+        load_sweep(BASE + text)
 
 
 def test_cases_change_tables_and_a_kind_of_their_own_replaces_them():
@@ -119,9 +166,51 @@ def test_overrides_with_several_values_are_swept_over():
     assert points(spec)[0].spec.network.rails == 2
     lists = load_sweep(BASE, ['network.rail_rate=["1 GB/s", "2 GB/s", "3 GB/s"],"1 GB/s"'])
     assert len(lists) == 2
-    swept = load_sweep(BASE + "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [1, 2]", ["network.ranks=4"])  # fmt: skip  # noqa: E501
+    text = BASE + "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [1, 2]\n"
+    swept = load_sweep(text, ["network.ranks=4"])
     assert labels(swept) == [(1,), (2,)]
     assert points(swept)[0].spec.network.ranks == 4
+    ranged = load_sweep(BASE, ["network.ranks={ from = 2, to = 8, step = 3 }"])
+    assert labels(ranged) == [(2,), (5,), (8,)]
+    nested = load_sweep(BASE, ['faults.random=[{what="port",rate=0.1,left=0.5,seed=[1,2]}],[]'])
+    assert len(nested) == 2
+    last = load_sweep(text, ["network.ranks=4,5", "sweep.network.ranks=6,7", "network.rails=3"])
+    assert labels(last) == [(6,), (7,)]
+    for wrong in ('collective.size="1 MB,2 MB', "network.dims=[1,2],[3", "=2,3", "a..b=2,3"):
+        with pytest.raises(SpecError, match="an override"):
+            load_sweep(BASE, [wrong])
+
+
+def test_overrides_win_over_cases_that_set_the_same():
+    text = (
+        BASE
+        + """
+[[sweep.cases]]
+name = "one"
+network = { ranks = 3 }
+[[sweep.cases]]
+name = "two"
+network = { kind = "torus", dims = [3, 2], link_rate = "50 GB/s", latency = "1 us" }
+"""
+    )
+    one, two = points(load_sweep(text, ["network.ranks=5", "network.rails=2"]))
+    assert (one.spec.network.ranks, one.spec.network.rails) == (5, 2)
+    assert (two.error, two.spec.network.ranks) == (None, 6)
+
+
+def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("src,dst,bytes\n0,1,100\n")
+    (tmp_path / "spec.toml").write_text(
+        BASE.partition("[collective]")[0]
+        + '[traffic]\nkind = "file"\nfile = "a.csv"\n'
+        + '[sweep]\ntraffic.file = ["a.csv", "b.csv", "c.csv"]\n'
+        + '[[sweep.cases]]\nname = "case"\ntraffic = { file = "b.csv" }\n'
+    )
+    made = load_sweep(tmp_path / "spec.toml")
+    beside = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "c.csv"]
+    assert list(made.axes[1].coords["traffic.file"]) == beside
+    assert made.axes[0].changes[0]["case"]["traffic"]["file"] == beside[1]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +227,13 @@ def test_overrides_with_several_values_are_swept_over():
         ("[sweep]\nnetwork.ranks = { from = 2, by = 3 }", "not known in a range"),
         ("[sweep]\nnetwork.ranks = { from = 2 }", "needs two of"),
         ("[sweep]\nnetwork.ranks = { from = 9, to = 2 }", "never gets"),
+        ("[sweep]\nnetwork.ranks = { to = 2, count = 3 }", "lacks from"),
+        ("[sweep]\nnetwork.ranks = { from = 1, to = inf }", "finite"),
+        ("[sweep]\nnetwork.ranks = { from = nan, count = 2 }", "finite"),
+        (f"[sweep]\nnetwork.ranks = {{ from = 1, to = 1{'0' * 400}, count = 3 }}", "finite"),
+        ("[sweep]\nnetwork.ranks = { from = 1, to = 1000000000 }", "more than 1,000,000 values"),
+        ('[sweep]\nnetwork.ranks = [8]\nzip = [["network.ranks", "network.ranks"]]', "a key twice"),
+        ('[sweep]\nnetwork.ranks = [8]\nzip = [[["network.ranks"]]]', "lists of swept keys"),
         ("[sweep]\nkeep = ['links']\nnetwork.ranks = [8]", "sweep.keep"),
         ("[[sweep.cases]]\nnetwork = { ranks = 3 }", "has no name"),
     ],
