@@ -215,7 +215,7 @@ def test_without_pyarrow_it_says_what_to_install(call, sweep_path, tmp_path, mon
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--where", "rnks > 3"), "--where has an unknown name, rnks"),
+        (("--where", "rnks > 3"), "rnks is not known"),
         (("--columns", "tme_s"), '--columns is no column, got "tme_s"; use network.ranks'),
         (("--columns", ","), "--columns names no column"),
         (("--csv", "-", "--json"), "--csv and --json do not go together"),

@@ -203,7 +203,7 @@ def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
         (tmp_path / f"{name}.csv").write_text("src,dst,bytes\n0,1,100\n")
     (tmp_path / "spec.toml").write_text(
         BASE.partition("[collective]")[0]
-        + '[traffic]\nkind = "file"\nfile = "a.csv"\n'
+        + '[engine]\nkind = "fluid"\n[traffic]\nkind = "file"\nfile = "a.csv"\n'
         + '[sweep]\ntraffic.file = ["a.csv", "b.csv", "c.csv"]\n'
         + '[[sweep.cases]]\nname = "case"\ntraffic = { file = "b.csv" }\n'
     )
@@ -231,7 +231,13 @@ def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
         ("[sweep]\nnetwork.ranks = { from = 1, to = inf }", "finite"),
         ("[sweep]\nnetwork.ranks = { from = nan, count = 2 }", "finite"),
         (f"[sweep]\nnetwork.ranks = {{ from = 1, to = 1{'0' * 400}, count = 3 }}", "finite"),
-        ("[sweep]\nnetwork.ranks = { from = 1, to = 1000000000 }", "more than 1,000,000 values"),
+        ("[sweep]\nnetwork.ranks = { from = 1, to = 1000000000 }", "more than 100,000 values"),
+        (
+            "[sweep]\nfaults.random.0.seed = { from = 0, count = 50000 }\n"
+            "faults.random.0.count = { from = 1, count = 50000 }",
+            "2,500,000,000 places",
+        ),
+        ("[sweep]\nnetwork.rankz = { from = 0, count = 100000 }", "did you mean"),
         ('[sweep]\nnetwork.ranks = [8]\nzip = [["network.ranks", "network.ranks"]]', "a key twice"),
         ('[sweep]\nnetwork.ranks = [8]\nzip = [[["network.ranks"]]]', "lists of swept keys"),
         ("[sweep]\nkeep = ['links']\nnetwork.ranks = [8]", "sweep.keep"),

@@ -11,7 +11,7 @@ from mrcjax.units import Quantity, SpecError, show_value
 
 _RANGE_KEYS = {"from", "to", "count", "step", "spacing"}
 _UNITS = {"second": "s", "byte/second": "byte/s"}
-MOST_VALUES = 1_000_000  # of one key
+MOST_VALUES = 100_000  # of one key
 _LARGEST = 1e300  # of a number in a range
 
 

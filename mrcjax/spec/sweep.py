@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from mrcjax.units import SpecError, show_value
 
 CASE = "case"  # the axis of named changes
 KEEPS = ("finish",)
+MOST_PLACES = 1_000_000  # of a grid; a point takes some 4 kB before it is emulated
+LOOKED_AT = 300  # points that cannot be, before some all over the grid are looked at
 _WORDS = ("zip", "where", "keep", "cases")  # keys of [sweep] that are no swept section
 
 
@@ -65,10 +68,7 @@ class SweepSpec:
 
     def __len__(self) -> int:
         """Places on the grid, those that `where` leaves out included."""
-        count = 1
-        for axis in self.axes:
-            count *= len(axis)
-        return count
+        return math.prod(map(len, self.axes))
 
     def points(self) -> Iterator[tuple[tuple[int, ...], SweepPoint | None]]:
         """Every place with its point; None where `where` leaves it out."""
@@ -155,6 +155,7 @@ def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
     axes = [*by_case, *_zipped(values, together, known)]
     if not axes:
         raise SpecError("has nothing to sweep over", where="sweep", remedy=_REMEDY)
+    _check_size(axes)
     _check_words(where, keep)
     made = SweepSpec(raw, tuple(axes), where, tuple(keep))
     _check_somewhere(made)
@@ -327,8 +328,11 @@ def _no_condition(where: str | None, error: Exception, names: Mapping[str, Any])
 
 
 def _check_somewhere(made: SweepSpec) -> None:
-    """Refuse a sweep of which no point can be, and say what is wrong with the first."""
-    first: SpecError | None = None
+    """Refuse a sweep of which no point can be, and say what is wrong with the first.
+
+    Of very many points that cannot be only the first and some all over the grid are looked at.
+    """
+    errors: list[SpecError] = []
     for at in made.places():
         point = made.point(at)
         if point is None:
@@ -337,10 +341,29 @@ def _check_somewhere(made: SweepSpec) -> None:
             return
         if point.error.where == "sweep.where":
             raise point.error
-        first = first or point.error
-    if first is not None:
-        raise first
-    raise SpecError("leaves no point", where="sweep.where", value=made.where, remedy="ask for less")
+        errors.append(point.error)
+        if len(errors) == LOOKED_AT:
+            break
+    if not errors:
+        raise SpecError(
+            "leaves no point", where="sweep.where", value=made.where, remedy="ask for less"
+        )
+    # a step that shares no factor with the lengths of axes, as likely as not
+    spread = itertools.islice(made.places(), 0, None, len(made) // LOOKED_AT + 1)
+    others = (made.point(at) for at in spread) if len(errors) == LOOKED_AT else ()
+    if not any(point is not None and point.error is None for point in others):
+        raise errors[0]
+
+
+def _check_size(axes: Sequence[SweepAxis]) -> None:
+    places = math.prod(map(len, axes))
+    if places > MOST_PLACES:
+        told = " x ".join(f"{axis.name} ({len(axis):,})" for axis in axes)
+        raise SpecError(
+            f"has {places:,} places, {told}, and may have {MOST_PLACES:,}",
+            where="sweep",
+            remedy="ask for less, or zip keys that walk together",
+        )
 
 
 def _merge(raw: dict[str, Any], change: Mapping[str, Any]) -> None:
