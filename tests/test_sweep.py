@@ -1,13 +1,16 @@
 """Sweeps: what points they ask for, and that each comes out as it does alone."""
 
+import random
 import tomllib
 
 import jsonschema
 import numpy as np
 import pytest
+import tomli_w
 
 import mrcjax
 from mrcjax import programs
+from mrcjax.archive import ArchiveError
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
 from mrcjax.sweeping import make_plan
 
@@ -368,3 +371,55 @@ def test_training_is_swept_with_its_step(tmp_path):
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     for point in points(spec):
         assert found["utilisation"][point.at] == mrcjax.train(point.spec).step.utilisation
+
+
+def test_an_archive_holds_points_of_one_spec(tmp_path):
+    file = tmp_path / "s.h5"
+    text = BASE + "[sweep]\nnetwork.ranks = [4, 8]\n"
+    mrcjax.sweep(text, file)
+    other = text.replace("500 ns", "600 ns")
+    with pytest.raises(ArchiveError, match="holds 1 points of a spec that differs"):
+        mrcjax.sweep(other.replace("[4, 8]", "[8, 9]"), file, resume=True)
+    assert mrcjax.load(file).coords["network.ranks"].tolist() == [4, 8]
+    found = mrcjax.sweep(other.replace("[4, 8]", "[4, 8, 9.5]"), file, resume=True)
+    assert found["time_s"][0] == mrcjax.run(load_sweep(other).point((0,)).spec).time_s
+    # one that failed is found by what it was to be
+    assert [row["status"] for row in found.where("ranks > 9 and status != 'done'")] == ["failed"]
+
+
+NETWORKS = {
+    "flat": {"kind": "flat_rails", "ranks": 5, "rails": 2, "rail_rate": "50 GB/s"},
+    "nodes": {"kind": "flat_rails", "ranks": 8, "rails": 1, "rail_rate": "50 GB/s"}
+    | {"node_size": 4, "node_rate": "450 GB/s"},
+    "tree": {"kind": "fat_tree", "ranks": 6, "radix": 4, "tiers": 2, "link_rate": "50 GB/s"},
+    "torus": {"kind": "torus", "dims": [3, 2], "link_rate": "50 GB/s"},
+}
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_points_of_many_kinds_are_what_they_are_alone(tmp_path, seed):
+    draw = random.Random(seed)
+    cases = []
+    for name, network in NETWORKS.items():
+        kind = draw.choice(["all_reduce", "all_gather", "all_to_all"])
+        fault = {"what": draw.choice(["port", "cable"]), "rate": 0.3, "left": 0.5, "seed": seed}
+        collective = {"kind": kind, "algorithm": draw.choice(["direct", "ring"])}
+        changes = {"network": network | {"latency": "1 us"}, "collective": collective}
+        cases.append({"name": name, "faults": {"random": [fault]}} | changes)
+    base = {"network": NETWORKS["flat"] | {"latency": "1 us"}}
+    base["collective"] = {"kind": "all_reduce", "size": "1 MB"}
+    swept = {"cases": cases, "engine": {"precision": ["float32", "float64"]}}
+    swept["collective"] = {"size": draw.sample(["0 B", "7 B", "1 MB", "3 MB"], 2)}
+    spec = load_sweep(tomli_w.dumps(base | {"sweep": swept}))
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    assert found.check() == len(spec)
+    for at, point in spec.points():
+        if found.status[at] == "failed":
+            with pytest.raises(SpecError) as refusal:
+                mrcjax.run(point.spec)
+            assert found.reason[at] == str(refusal.value)
+            continue
+        alone = mrcjax.run(point.spec)
+        assert found["time_s"][at] == alone.time_s >= alone.lower_bound_s * (1 - 1e-6)
+        assert found["lower_bound_s"][at] == alone.lower_bound_s
+        assert np.array_equal(found.finish_s(at), alone.finish_s)
