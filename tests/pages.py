@@ -1,13 +1,14 @@
-"""Archives for the tests of pages, and a reader of HTML that knows what belongs together."""
+"""Archives and sweeps for the tests of pages, and a reader of HTML."""
 
 import html.parser
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from sweeps import point
 from test_archive import make_outcome
 
 from mrcjax import archive
-from mrcjax.archive import Column, Table
+from mrcjax.archive import Axis, Column, Point, Table, sweep_writer
 from mrcjax.outcome import Scenarios
 
 EVIL = '<img src="https://example.com/x.png" onerror=alert(1)> & "two" \'one\' </script>'
@@ -59,6 +60,53 @@ def write_many(path):
         "long": Table([{"rank": i, "port": f"rail {i}"} for i in range(20)], title="Long"),
     }
     archive.write(path, runs, command=f"mrcjax run {EVIL}", tables=tables)
+    return archive.load(path)
+
+
+RANKS, SIZES, SEEDS = [64, 256, 1024], [1e6, 1e9], [0, 1, 2, 3]
+AXES = (
+    Axis("case", {"case": ["fat tree", EVIL]}),
+    Axis("network.ranks", {"network.ranks": RANKS}),
+    Axis("collective.size", {"collective.size": SIZES}, {"collective.size": "byte"}),
+    Axis("faults.random.0.seed", {"faults.random.0.seed": SEEDS}),
+)
+
+
+def values_at(case: int, ranks: int, size: int, seed: int) -> dict:
+    bound_s = SIZES[size] * 1e-11 * RANKS[ranks]
+    time_s = bound_s * (1.5 + case + 0.1 * seed)
+    return {
+        "time_s": time_s,
+        "lower_bound_s": bound_s,
+        "bound_ratio": time_s / bound_s,
+        "busbw_bytes_per_s": SIZES[size] / time_s,
+        "warnings": EVIL if case else "",
+        "finish_median_s": 0.5 * time_s,
+        "finish_p95_s": 0.9 * time_s,
+        "finish_p99_s": 0.99 * time_s,
+        "finish_max_s": time_s,
+    }
+
+
+def write_sweep(path):
+    """Write a sweep of two networks with a point left out and a failed one."""
+    with sweep_writer(
+        path,
+        AXES,
+        excluded={(0, 2, 1, 3)},
+        spec_text="[sweep]\nnetwork.ranks = [64]",
+        command=f"mrcjax sweep {EVIL}",
+    ) as writer:
+        points = []
+        for at in np.ndindex(2, 3, 2, 4):
+            if at == (0, 2, 1, 3):
+                continue
+            if at == (1, 2, 1, 0):
+                points.append(Point(at, "x", "failed", f"out of {EVIL}"))
+                continue
+            made = point(*at, ranks=None)
+            points.append(Point(at, made.id, values={**made.values, **values_at(*at)}))
+        writer.add(points)
     return archive.load(path)
 
 

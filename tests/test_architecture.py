@@ -25,6 +25,7 @@ CHAIN = [
     {"case", "devices", "outcome"},
     {"batched"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
+    {"findings"},
     {"emulation", "report"},
     {"step", "tuning", "tracing"},
     {"sweeping"},

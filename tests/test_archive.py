@@ -469,7 +469,7 @@ def test_error_survives_pickling():
 def run_script(body: str, folder: Path) -> str:
     """Run a script beside this file; forking there is safe, as it has no other threads."""
     head = f"""
-        import os, random, resource, signal, sys, time
+        import os, random, resource, select, signal, sys, time
         from pathlib import Path
         sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
         from mrcjax import archive
@@ -603,3 +603,19 @@ def test_no_jax_and_no_matplotlib_are_imported():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "mrcjax.archive" in done.stdout
     assert not {"jax", "matplotlib"} & set(done.stdout.split())
+
+
+def test_use_of_links_over_time_is_kept(tmp_path):
+    from mrcjax.outcome import LinkUse
+
+    share = np.random.default_rng(0).random((2, 5))
+    names = ("rank 0 é", "leaf 0 up")
+    use = LinkUse(np.linspace(0, 0.02, 6), names, share)
+    write_one(tmp_path / "a.h5", link_use=use)
+    write_one(tmp_path / "b.h5")
+    stored = archive.load_runs(tmp_path / "a.h5").run().link_use
+    assert stored is not None
+    assert stored.links == names
+    np.testing.assert_array_equal(stored.share, share)
+    np.testing.assert_allclose(stored.edges_s, use.edges_s)
+    assert archive.load_runs(tmp_path / "b.h5").run().link_use is None

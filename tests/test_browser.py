@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from pages import write_many
+from pages import write_many, write_sweep
 
 from mrcjax.report.html import page, write_page
 
@@ -38,6 +38,14 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     target = folder / "page.html"
     write_page(target, page(write_many(folder / "many.h5"), command="mrcjax report many.h5"))
+    return target.as_uri()
+
+
+@pytest.fixture(scope="module")
+def sweep_address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    target = folder / "page.html"
+    write_page(target, page(write_sweep(folder / "many.h5"), command="mrcjax report many.h5"))
     return target.as_uri()
 
 
@@ -137,6 +145,25 @@ def test_figures_are_seen_and_nothing_sticks_out(browser, address, width, scheme
     # inks of page and figures differ clearly from what is behind them
     for element in ("body", "figure svg text", "td", "figcaption", ".about, .notes li"):
         assert contrast(browser, element) > 4.5, element
+
+
+def test_the_page_of_a_sweep(browser, sweep_address):
+    show(browser, sweep_address, width=375, scheme=DARK)
+    assert browser.get_log("browser") == []
+    assert [url for url in requests(browser) if not url.startswith("data:")] == [sweep_address]
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 375
+    heights = browser.execute_script(
+        "return [...document.querySelectorAll('figure svg')].map("
+        "s => s.getBoundingClientRect().height)"
+    )
+    assert len(heights) > 8
+    assert min(heights) > 80
+    table = table_named(browser, "All points")
+    head = table.find_elements("css selector", "thead th")[1]
+    for direction in ("ascending", "descending"):
+        head.find_element("tag name", "button").click()
+        assert head.get_attribute("aria-sort") == direction
+    assert column(table, 1)[0] == "1,024"
 
 
 def contrast(browser, selector: str) -> float:

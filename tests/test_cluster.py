@@ -1,12 +1,17 @@
 """Sweeps on a Dask cluster: the numbers of one process, whoever dies; what is refused."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import batches
 import pytest
-from test_workers import SWEEP, assert_same, of_eight
+from test_devices import free_address
+from test_workers import SWEEP, assert_same, eventually, is_alive, of_eight
 
 import mrcjax
 from mrcjax.spec import SpecError
@@ -52,6 +57,16 @@ def test_asked_to_stop_it_ends_at_once(dask, tmp_path):
     assert len(asked) <= 6
 
 
+def test_workers_of_this_machine_end_at_once_when_asked_to_stop(tmp_path):
+    def is_stopped() -> bool:
+        return any(tmp_path.glob("pid*"))
+
+    given = of_eight(tmp_path)[:2]
+    assert dict(on_cluster(batches.linger, given, "local", 1, is_stopped=is_stopped)) == {0: 0}
+    (mark,) = tmp_path.glob("pid*")
+    assert not is_alive(int(mark.name[3:]))
+
+
 def test_a_mistake_in_the_work_is_raised(dask, tmp_path):
     with pytest.raises(ZeroDivisionError, match="0"):
         list(on_cluster(batches.fail, of_eight(tmp_path)[:1], dask.scheduler_address))
@@ -75,6 +90,39 @@ def test_a_scheduler_without_workers_is_refused(tmp_path, monkeypatch):
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
         with pytest.raises(SpecError, match="scheduler has no workers"):
             list(on_cluster(batches.double, of_eight(tmp_path), empty.scheduler_address))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_ends_the_sweep_with_one_line(tmp_path, capfd):
+    address, paths = free_address(), [str(Path(batches.__file__).parent), *sys.path]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    host, _, port = address.rpartition(":")
+    quiet = {"env": env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+    def started(*words: str) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, "-m", *words, "--no-dashboard"], **quiet)
+
+    scheduler = started("distributed.cli.dask_scheduler", "--host", host, "--port", port)
+    worker = started("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1")
+
+    def is_stopped() -> bool:
+        if any(tmp_path.glob("pid*")):
+            scheduler.kill()
+        return False
+
+    try:
+        found = on_cluster(
+            batches.linger, of_eight(tmp_path)[:2], f"tcp://{address}", is_stopped=is_stopped
+        )
+        with pytest.raises(SpecError, match="scheduler was lost; what is finished is kept"):
+            list(found)
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+        for mark in tmp_path.glob("pid*"):
+            eventually(lambda mark=mark: not is_alive(int(mark.name[3:])))
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_batch_that_kills_its_workers_is_given_up(monkeypatch):

@@ -32,7 +32,7 @@ def quick_compare(monkeypatch: pytest.MonkeyPatch, slower: float = 1.25, **args)
         bound_s[id(case.params)] = max(lower_bounds(case).values())
         return case
 
-    def compiled(inputs, config, brief, engine):
+    def compiled(inputs, config, brief, engine, mesh=None):
         links = jnp.zeros(inputs[1].num_links)
 
         def emulation(params, network, schedule):

@@ -1,6 +1,7 @@
 """Batches done by others come out as they do here; who is killed loses nothing for the sweep."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import batches
 import numpy as np
 import pytest
+from test_sweep_cli import long_sweep, wait_for_points
 
 import mrcjax
 from mrcjax.spec import SpecError
@@ -65,6 +67,7 @@ def test_what_a_killed_process_had_in_hand_is_done_again(tmp_path):
     assert sorted(found) == [(number, 3 * number) for number in range(8)]
 
 
+@pytest.mark.slow
 def test_a_batch_that_kills_whoever_does_it_is_given_up_and_the_rest_go_on(tmp_path):
     found = dict(in_processes(batches.die_always, of_eight(tmp_path), 2))
     lost = found.pop(3)
@@ -153,6 +156,34 @@ def test_a_group_is_cut_for_all_workers():
     assert [point for points, _ in group.parts(3) for point in points] == list(group.points)
 
 
+@pytest.mark.slow
+def test_at_the_command_line_a_kill_loses_nothing_and_ctrl_c_ends_all(tmp_path):
+    path, out = long_sweep(tmp_path)
+    command = [sys.executable, "-m", "mrcjax", "sweep", path, "--out", out, "--jobs", "2"]
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}  # set by JAX here
+    with subprocess.Popen(command, start_new_session=True, env=env, **pipes) as process:
+        wait_for_points(process, out, 1)
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        wait_for_points(process, out, int((mrcjax.load(out).status == "done").sum()) + 3)
+        left = workers_of(process.pid)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said = process.stderr.read().decode()
+        assert process.wait(60) == 130
+    assert said.splitlines() == [
+        "",
+        "mrcjax: ending with what is finished; Ctrl-C again ends at once",
+    ]
+    eventually(lambda: not any(map(is_alive, left)))
+    found = mrcjax.load(out)
+    done = found.status == "done"
+    assert {*found.status.astype(str)} == {"done", "missing"}
+    spec = running.load_sweep_spec(path)
+    for at in np.argwhere(done)[:3]:
+        point = spec.point(tuple(map(int, at)))
+        assert found["time_s"][tuple(at)] == mrcjax.run(point.spec).time_s
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -188,3 +219,10 @@ def is_alive(process: int) -> bool:
         return False
     state = Path(f"/proc/{process}/stat")
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def workers_of(process: int) -> list[int]:
+    """Return the processes that do a sweep's batches."""
+    children = Path(f"/proc/{process}/task").glob("*/children")
+    found = [int(word) for each in children for word in each.read_text().split()]
+    return [pid for pid in found if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -165,6 +165,8 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="run the cases whose name contains this, keep the others' rows"
     )
+    parser.add_argument("--short", action="store_true", help="the smallest cases")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
@@ -172,7 +174,7 @@ def main() -> None:
         return
     rows = []
     for name in cases():
-        if args.only not in name:
+        if args.only not in name or (args.short and "direct 1024" not in name):
             continue
         command = [sys.executable, __file__, "--case", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -180,20 +182,20 @@ def main() -> None:
             sys.exit(f"{name} failed:\n{done.stderr}")
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(table(rows[-1:]) if len(rows) == 1 else table(rows[-1:]).splitlines()[-1], flush=True)
-    write(rows, whole=not args.only)
+    write(rows, args.results, whole=not (args.only or args.short))
 
 
-def write(rows: list[dict], *, whole: bool) -> None:
-    """Write results/benchmark.{json,txt}; of some cases in the place of their old rows."""
-    target = RESULTS / "benchmark.json"
+def write(rows: list[dict], folder: Path, *, whole: bool) -> None:
+    """Write benchmark.json and .txt; of some cases in the place of their old rows."""
+    target = folder / "benchmark.json"
     if not whole and target.exists():
         measured = {row["case"]: row for row in [*json.loads(target.read_text()), *rows]}
         rows = [measured[name] for name in cases() if name in measured]
     where = f"{platform.machine()}, device {rows[0]['device']}, jax {rows[0]['jax']}"
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(rows, indent=1) + "\n")
     text = f"python experiments/benchmark/run.py\n{where}\n\n{table(rows)}\n"
-    (RESULTS / "benchmark.txt").write_text(text)
+    (folder / "benchmark.txt").write_text(text)
 
 
 if __name__ == "__main__":

@@ -100,8 +100,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=1024)
     parser.add_argument("--scenarios", type=int, default=256)
+    parser.add_argument("--short", action="store_true", help="64 ranks, 8 scenarios")
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
+    if asked.short:
+        asked.ranks, asked.scenarios = 64, 8
     command = (
         f"python experiments/failures/run.py --ranks {asked.ranks} --scenarios {asked.scenarios}"
     )

@@ -3,6 +3,7 @@
 `python experiments/platforms/run.py` writes platforms.txt, .h5, .png and .svg into results/.
 """
 
+import argparse
 import dataclasses
 import math
 import sys
@@ -257,14 +258,18 @@ def compared(found: list[Row], started: datetime) -> Compared:
 
 def main() -> None:
     """Print both tables; write results/platforms.txt, .h5, .png and .svg."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="small sizes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
+    asked = parser.parse_args()
     started = datetime.now(UTC)
-    result = compared(rows(), started)
+    result = compared(rows(small=asked.short), started)
     text = f"{COMMAND}\n\n{result.text()}"
     print(text)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "platforms.txt").write_text(text + "\n", encoding="utf-8")
-    result.write(RESULTS / "platforms.h5", COMMAND)
-    result.figures(RESULTS, COMMAND)
+    asked.results.mkdir(parents=True, exist_ok=True)
+    (asked.results / "platforms.txt").write_text(text + "\n", encoding="utf-8")
+    result.write(asked.results / "platforms.h5", COMMAND)
+    result.figures(asked.results, COMMAND)
 
 
 if __name__ == "__main__":

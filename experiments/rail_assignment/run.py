@@ -93,9 +93,9 @@ def timed(name: str, search) -> tuple[dict, Tuned]:
     return row(name, found, time.perf_counter() - started), found
 
 
-def write(rows: list[dict], command: str) -> None:
+def write(rows: list[dict], command: str, folder: Path) -> None:
     """Put rows in the place of those of the same case; print and write the table."""
-    target = RESULTS / "rail_assignment.json"
+    target = folder / "rail_assignment.json"
     old = json.loads(target.read_text()) if target.exists() else []
     done = {each["case"] for each in rows}
     rows = [{**each, "command": command} for each in rows]
@@ -104,20 +104,28 @@ def write(rows: list[dict], command: str) -> None:
     shown = [{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
     text = text_table(shown)
     print(text)
-    (RESULTS / "rail_assignment.txt").write_text(f"{COMMAND} [--large]\n{text}\n")
+    (folder / "rail_assignment.txt").write_text(f"{COMMAND} [--large]\n{text}\n")
 
 
 def main() -> None:
     """Print the table; write results/rail_assignment.{txt,json,h5,png}."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--large", action="store_true", help="16,384 ranks alone, many minutes")
-    large = parser.parse_args().large
+    parser.add_argument("--short", action="store_true", help="16 ranks")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
+    asked = parser.parse_args()
+    folder = asked.results
     jax.config.update("jax_enable_x64", True)
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     slow = "a tenth of the rails slow"
-    if large:
+    if asked.short:
+        each, search = timed(f"16 x 8, {slow}", lambda: damaged(16))
+        write([each], f"{COMMAND} --short", folder)
+        draw(search, folder / "rail_assignment.png")
+        return
+    if asked.large:
         rows = [timed(f"16,384 x 8, {slow}", lambda: damaged(16384))[0]]
-        write(rows, f"{COMMAND} --large")
+        write(rows, f"{COMMAND} --large", folder)
         return
     rows, found = zip(
         timed(f"256 x 8, {slow}", lambda: damaged(256)),
@@ -125,11 +133,11 @@ def main() -> None:
         timed("64 x 4, whole sends, a port down", failed_port),
         strict=True,
     )
-    write(list(rows), COMMAND)
-    (RESULTS / "rail_assignment.h5").unlink(missing_ok=True)
+    write(list(rows), COMMAND, folder)
+    (folder / "rail_assignment.h5").unlink(missing_ok=True)
     for each in (found[0], found[2]):
-        keep(RESULTS / "rail_assignment.h5", each, command=COMMAND)
-    draw(found[0], RESULTS / "rail_assignment.png")
+        keep(folder / "rail_assignment.h5", each, command=COMMAND)
+    draw(found[0], folder / "rail_assignment.png")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """How much does one cut gain over equal shares when ports fail at random, and on fresh failures?"""
 
+import argparse
 from pathlib import Path
 
 import jax
@@ -29,12 +30,12 @@ CASES: dict[str, list[str]] = {
 }
 
 
-def searches(**more: int) -> dict[str, Tuned]:
-    """Name -> search; more: keys of the network to change."""
+def searches(count: int | None = None, **more: int) -> dict[str, Tuned]:
+    """Name -> search of the first cases; more: keys of the network to change."""
     size = [f"network.{key}={value}" for key, value in more.items()]
     return {
         name: mrcjax.tune(mrcjax.load_spec(HERE / "spec.toml", set=[*size, *overrides]))
-        for name, overrides in CASES.items()
+        for name, overrides in list(CASES.items())[:count]
     }
 
 
@@ -102,16 +103,20 @@ def draw(found: dict[str, Tuned], path: Path) -> None:
 
 def main() -> None:
     """Print the table; write results/robust.{txt,h5,png}."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="three cases of 8 ranks")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
+    asked = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    RESULTS.mkdir(exist_ok=True)
-    found = searches()
+    asked.results.mkdir(parents=True, exist_ok=True)
+    found = searches(3, ranks=8) if asked.short else searches()
     text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
     print(text)
-    (RESULTS / "robust.txt").write_text(text + "\n")
-    (RESULTS / "robust.h5").unlink(missing_ok=True)
+    (asked.results / "robust.txt").write_text(text + "\n")
+    (asked.results / "robust.h5").unlink(missing_ok=True)
     for each in found.values():
-        keep(RESULTS / "robust.h5", each, command=COMMAND)
-    draw(found, RESULTS / "robust.png")
+        keep(asked.results / "robust.h5", each, command=COMMAND)
+    draw(found, asked.results / "robust.png")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What does a slow rank gain by owning less, with and without pipelining?"""
 
+import argparse
 from pathlib import Path
 
 import jax
@@ -30,10 +31,10 @@ SLOW_REDUCER = [
 ]
 
 
-def searches() -> dict[str, Tuned]:
-    """Name -> search."""
+def searches(count: int | None = None) -> dict[str, Tuned]:
+    """Name -> search, of the first cases."""
     found = {}
-    for name, (match, chunks) in CASES.items():
+    for name, (match, chunks) in list(CASES.items())[:count]:
         overrides = [f"faults.links.0.match={match}", f"collective.chunks={chunks}"]
         found[name] = mrcjax.tune(mrcjax.load_spec(HERE / "spec.toml", set=overrides))
     slow = mrcjax.load_spec(HERE / "spec.toml", set=SLOW_REDUCER)
@@ -87,16 +88,20 @@ def draw(found: dict[str, Tuned], path: Path) -> None:
 
 def main() -> None:
     """Print the table; write results/shard_sizes.{txt,h5,png}."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="one case")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
+    asked = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    RESULTS.mkdir(exist_ok=True)
-    found = searches()
+    asked.results.mkdir(parents=True, exist_ok=True)
+    found = searches(1 if asked.short else None)
     text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
     print(text)
-    (RESULTS / "shard_sizes.txt").write_text(text + "\n")
-    (RESULTS / "shard_sizes.h5").unlink(missing_ok=True)
+    (asked.results / "shard_sizes.txt").write_text(text + "\n")
+    (asked.results / "shard_sizes.h5").unlink(missing_ok=True)
     for each in found.values():
-        keep(RESULTS / "shard_sizes.h5", each, command=COMMAND)
-    draw(found, RESULTS / "shard_sizes.png")
+        keep(asked.results / "shard_sizes.h5", each, command=COMMAND)
+    draw(found, asked.results / "shard_sizes.png")
 
 
 if __name__ == "__main__":

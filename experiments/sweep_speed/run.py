@@ -71,16 +71,20 @@ def main() -> None:
     """Measure 1,024 and 16,384 ranks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=1000, help="of the sweep of 1,024 ranks")
+    parser.add_argument("--short", action="store_true", help="few points of 1,024 ranks alone")
     parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args()
+    sizes = ((1024, args.points, 50, (2,)), (16384, 8, 4, ()))
+    if args.short:
+        sizes = ((1024, 16, 4, ()),)
     lines = [f"device {jax.devices()[0].device_kind}, jax {jax.__version__}; ms of a point"]
     with tempfile.TemporaryDirectory() as folder:
-        for ranks, points, alone, jobs in ((1024, args.points, 50, (2,)), (16384, 8, 4, ())):
+        for ranks, points, alone, jobs in sizes:
             found = measure(ranks, points, alone, Path(folder), jobs)
             lines.append(f"\n{ranks:,} ranks x 8 rails, direct, float64")
             lines += [f"  {name:<34}{_number(value):>10}" for name, value in found.items()]
             print("\n".join(lines[-len(found) - 1 :]), flush=True)
-    args.results.mkdir(exist_ok=True)
+    args.results.mkdir(parents=True, exist_ok=True)
     (args.results / "sweep_speed.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -1,5 +1,6 @@
 """What `mrcjax run --trace` and `mrcjax trace` share."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -42,9 +43,22 @@ def check_trace(file: Path | None, ranks: int | None) -> None:
         if ranks is not None:
             raise SpecError("--trace-ranks needs a trace", remedy="name it with --trace FILE.json")
         return
-    from mrcjax.tracing import check_trace_file
+    _check_file(file)
 
-    check_trace_file(file)
+
+def _check_file(path: Path) -> None:
+    # without mrcjax.tracing, which imports jax
+    if path.is_dir():
+        raise SpecError(f"{path} is a folder", remedy="name a file in it, such as trace.json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise SpecError(
+            f"{path} cannot be written ({reason})", remedy="name another file"
+        ) from None
+    if not os.access(path.parent, os.W_OK):
+        raise SpecError(f"{path} cannot be written (permission denied)", remedy="name another file")
 
 
 def traced(outcome: "Outcome", file: Path, ranks: int | None, command: str) -> "Outcome":

@@ -25,6 +25,24 @@ class Claims:
 
 
 @dataclass(frozen=True)
+class Testbed:
+    """What the article says of its prototype."""
+
+    ranks: int
+    size_bytes: float
+    peak_share: float  # 0..1, of theoretical peak bandwidth
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What the article says of its largest clusters."""
+
+    ranks: int
+    hierarchical_utilisation: float  # 0..1, of peak FLOPS
+    flat_efficiency: float  # 0..1, of linear scaling
+
+
+@dataclass(frozen=True)
 class Article:
     """The article's table, and what its text says beside it."""
 
@@ -35,6 +53,10 @@ class Article:
     mrc: Claims
     throughput_gain: float  # of MRC over the fat tree, 0.5 is half more
     power_gain: float
+    latency_factor: float  # all-reduce of the fat tree over that of MRC
+    cost_left: float  # of a run on MRC over one on the fat tree
+    testbed: Testbed
+    scaling: Scaling
 
     @property
     def networks(self) -> tuple[Claims, ...]:
@@ -56,6 +78,14 @@ def load_article(text: str | None = None) -> Article:
         mrc=_claims(raw["mrc"]),
         throughput_gain=raw["said"]["throughput_gain"],
         power_gain=raw["said"]["power_gain"],
+        latency_factor=raw["said"]["latency_factor"],
+        cost_left=raw["said"]["cost_left"],
+        testbed=Testbed(
+            ranks=raw["testbed"]["ranks"],
+            size_bytes=float(parse_bytes(raw["testbed"]["size"])),
+            peak_share=raw["testbed"]["peak_share"],
+        ),
+        scaling=Scaling(**raw["scaling"]),
     )
 
 

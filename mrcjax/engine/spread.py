@@ -66,7 +66,8 @@ def _spread_jvp(phase, rounds, store_and_forward, primals, tangents):
 
     never = jnp.full_like(ingress_free, -1.0)
     start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf), never, never)
-    end, latest, idle_at, latest_at = jax.lax.fori_loop(0, rounds, one, start)
+    unroll = min(4, rounds)
+    end, latest, idle_at, latest_at = jax.lax.fori_loop(0, rounds, one, start, unroll=unroll)
 
     def sent(at, extra):
         """Tangent of the head (extra = 0) or tail (1) of the deciding round, at the receiver."""

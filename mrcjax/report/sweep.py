@@ -69,44 +69,36 @@ def sweep_json(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-# how the labels of a swept key are written, by the last word of the key
-_SIZES = ("size", "element_bytes", "buffer")
-_RATES = ("rate", "goodput_rate", "bandwidth")
-_TIMES = ("latency", "by", "mean", "sigma", "quantum")
-_LARGE = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+_WRITTEN = {"byte": format_bytes, "byte/s": format_rate, "s": format_seconds}
+_SCALES = {
+    "byte": (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+    "byte/s": (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("B/s", 1.0)),
+}
 
 
 def label_text(axis: Axis, place: int, *, brief: bool = False) -> str:
     """Write a label of an axis in its unit, with the last word of its key unless it is brief."""
-    label, word = axis.coords[axis.name][place], axis.name.rpartition(".")[2]
+    label, word = axis.coords[axis.name][place], axis.name.rpartition(".")[2].replace("_", " ")
     if isinstance(label, str):
         return label
     if isinstance(label, bool):
         text = "yes" if label else "no"
-    elif _is_of(word, _SIZES):
-        return format_bytes(label)
-    elif _is_of(word, _RATES) and label > 1e3:
-        return format_rate(label)
-    elif _is_of(word, _TIMES):
-        text = format_seconds(label)
+    elif axis.units.get(axis.name) in _WRITTEN:
+        text = _WRITTEN[axis.units[axis.name]](label)
     else:
         text = f"{label:,.0f}" if float(label).is_integer() else f"{label:.6g}"
     return text if brief else f"{word} {text}"
 
 
-def axis_column(axis: Axis) -> Column:
-    """Return how the numbers of an axis are headed and scaled."""
-    word = axis.name.rpartition(".")[2]
-    labels = [float(x) for x in axis.coords[axis.name] if not isinstance(x, str)]
-    if _is_of(word, _SIZES):
-        unit, scale = next(((u, s) for u, s in _LARGE if max(labels) >= s), _LARGE[-1])
-        return Column(axis.name, word, unit, scale)
-    if _is_of(word, _RATES) and max(labels) > 1e3:
-        return Column(axis.name, word, "GB/s", 1e9)
-    if _is_of(word, _TIMES):
-        return time_column(axis.name, word, labels)
-    return Column(axis.name, word.replace("_", " "))
-
-
-def _is_of(word: str, words: tuple[str, ...]) -> bool:
-    return any(word == known or word.endswith(f"_{known}") for known in words)
+def axis_column(axis: Axis, key: str = "") -> Column:
+    """Return how the labels of an axis, or of another of its keys, are headed and scaled."""
+    key = key or axis.name
+    word, unit = key.rpartition(".")[2].replace("_", " "), axis.units.get(key, "")
+    labels = [float(x) for x in axis.coords[key] if not isinstance(x, str)]
+    if unit == "s" and labels:
+        return time_column(key, word, labels)
+    if unit in _SCALES and labels:
+        scales = _SCALES[unit]
+        name, scale = next(((u, s) for u, s in scales if max(labels) >= s), scales[-1])
+        return Column(key, word, name, scale)
+    return Column(key, word, unit)

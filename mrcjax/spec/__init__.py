@@ -3,6 +3,7 @@
 Everything that can be refused without building the network is refused here, as SpecError.
 """
 
+from mrcjax.spec.collective import Collective
 from mrcjax.spec.faults import FaultsSpec, Jitter, Late, LinkFault, RandomFault, Slow
 from mrcjax.spec.fields import RatesPerPort, SecondsPerPort
 from mrcjax.spec.load import load_spec, spec_from_dict
@@ -32,7 +33,6 @@ from mrcjax.spec.network import (
 )
 from mrcjax.spec.records import Record
 from mrcjax.spec.sections import (
-    Collective,
     EngineSpec,
     OutputSpec,
     Spec,

@@ -13,8 +13,9 @@ import numpy as np
 
 from mrcjax.batched import ready_to_launch, width_of
 from mrcjax.case import Case, build
-from mrcjax.emulation import inputs_of, outcome_of, precision, run, structure_of
+from mrcjax.emulation import inputs_of, precision, run, structure_of
 from mrcjax.engine import Times
+from mrcjax.findings import outcome_of
 from mrcjax.outcome import Outcome
 from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError

@@ -1,5 +1,6 @@
 """Batches done by the workers of a Dask cluster, on this machine or on others."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -9,12 +10,13 @@ from itertools import islice
 from typing import Any
 
 from mrcjax.sweeping.identity import code_version
-from mrcjax.sweeping.workers import POLL_S, IsStopped, Lost, Work, lost
+from mrcjax.sweeping.workers import POLL_S, IsStopped, Lost, Work, heed_no_interrupt, lost
 from mrcjax.units import SpecError
 
 LOCAL = "local"
 PATIENCE_S = 60  # for a scheduler to answer, and for its first worker
 GATHERING_S = 5  # for a result to come from its worker, until others are looked at
+ENDING_S = 0.5  # for a worker of this machine to end by itself
 EACH = 2  # batches of a worker's thread at a time: one in hand, one on its way
 
 _prepared: list[Callable[[], None]] = []  # in a worker: what was called
@@ -131,22 +133,11 @@ def _distributed() -> Any:
 
 @contextmanager
 def _client(distributed: Any, scheduler: str, jobs: int | None) -> Iterator[Any]:
-    # that a worker died and is replaced is what Dask is there for
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # that a worker died and is replaced is what Dask is there for; what matters is raised
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if scheduler == LOCAL:
-        import dask
-
-        with (
-            # else a worker that dies a second time within this is not replaced
-            dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),  # pyright: ignore[reportPrivateImportUsage]
-            distributed.LocalCluster(
-                n_workers=jobs,
-                threads_per_worker=1,
-                dashboard_address=":0",
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with _local(distributed, jobs) as client:
             yield client
         return
     try:
@@ -169,3 +160,39 @@ def _client(distributed: Any, scheduler: str, jobs: int | None) -> Iterator[Any]
                 remedy=f"start some with `dask worker {scheduler}`",
             ) from error
         yield client
+
+
+@contextmanager
+def _local(distributed: Any, jobs: int | None) -> Iterator[Any]:
+    import dask.config
+
+    with (
+        # else a worker that dies a second time within this is not replaced
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
+        distributed.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            preload=[__name__],
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        try:
+            yield client
+        finally:
+            client.sync(_end, list(cluster.workers.values()))
+
+
+async def _end(nannies: list[Any]) -> None:
+    """End workers at once; asked to close, each would finish its batch first."""
+    for nanny in nannies:
+        nanny.close_gracefully()  # starts no other in its place
+    ends = (nanny.kill(timeout=ENDING_S) for nanny in nannies)
+    await asyncio.gather(*ends, return_exceptions=True)
+
+
+def dask_setup(worker: Any) -> None:
+    """What Dask calls in a worker of this machine when it begins."""
+    del worker
+    heed_no_interrupt()

@@ -113,12 +113,21 @@ def _finished(
 def _processes(jobs: int, prepare: Callable[[], None] | None) -> Iterator[ProcessPoolExecutor]:
     # a fork of a process with threads, as JAX has them, may hang
     context = multiprocessing.get_context("spawn")
+    with children_killed():
+        pool = ProcessPoolExecutor(jobs, context, _begin, (prepare,))
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def children_killed() -> Iterator[None]:
+    """Kill, at the end, what processes were started meanwhile."""
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, context, _begin, (prepare,))
     try:
-        yield pool
+        yield
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - others:
             child.kill()
             child.join()
@@ -138,10 +147,15 @@ def _refuse_without_start(pool: ProcessPoolExecutor) -> None:
 
 def _begin(prepare: Callable[[], None] | None) -> None:
     """What a process does first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    heed_no_interrupt()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()
+
+
+def heed_no_interrupt() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _end_with_parent() -> None:

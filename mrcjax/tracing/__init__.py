@@ -3,7 +3,7 @@
 from mrcjax.tracing.events import trace_events
 from mrcjax.tracing.recording import RANKS, Recording, Sends, Uses, record
 from mrcjax.tracing.use import use_over_time
-from mrcjax.tracing.writing import EVENTS, check_trace_file, write_trace
+from mrcjax.tracing.writing import EVENTS, write_trace
 
 __all__ = [
     "EVENTS",
@@ -11,7 +11,6 @@ __all__ = [
     "Recording",
     "Sends",
     "Uses",
-    "check_trace_file",
     "record",
     "trace_events",
     "use_over_time",

@@ -67,18 +67,17 @@ def _names(recording: Recording) -> Iterator[Event]:
         also = thread // _PARALLEL
         yield _named("thread_name", rank, thread, name + (f", also ({also})" if also else ""))
     if recording.is_serial:
-        tiers = set()
+        known = set(recording.ranks.tolist())
         for link in recording.links.tolist():
             pid, name = _process_of(recording.run, link)
-            if pid >= _FIRST_TIER and pid not in tiers:
-                tiers.add(pid)
-                tier = recording.run.tiers[pid - _FIRST_TIER].name
-                yield _named("process_name", pid, 0, f"links: {tier}")
+            if pid not in known:
+                known.add(pid)
+                yield _named("process_name", pid, 0, _name_of_process(recording.run, pid))
             yield _named("thread_name", pid, _FIRST_LINK + link, name)
     else:
         for number in sorted({_tier_of(recording.run, link) for link in recording.links.tolist()}):
-            tier = recording.run.tiers[number].name
-            yield _named("process_name", _FIRST_TIER + number, 0, f"links: {tier}")
+            pid = _FIRST_TIER + number
+            yield _named("process_name", pid, 0, _name_of_process(recording.run, pid))
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> Event:
@@ -92,6 +91,10 @@ def _process_of(run: AnyRun, link: int) -> tuple[int, str]:
     if rank is not None:
         return rank, name.removeprefix(f"rank {rank} ")
     return _FIRST_TIER + _tier_of(run, link), name
+
+
+def _name_of_process(run: AnyRun, pid: int) -> str:
+    return f"links: {run.tiers[pid - _FIRST_TIER].name}" if pid >= _FIRST_TIER else f"rank {pid}"
 
 
 def _tier_of(run: AnyRun, link: int) -> int:

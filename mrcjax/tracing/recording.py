@@ -82,7 +82,8 @@ def record(run: AnyRun, *, ranks: int = RANKS) -> Recording:
 
     Args:
         run: an outcome or an archived run; of several scenarios the first is recorded.
-        ranks: how many ranks to look at: those that finish last and first, and others evenly.
+        ranks: how many ranks to look at: those that finish last and first, the late and slow
+            ones of the spec, and others evenly.
 
     Raises:
         SpecError: for engines that have no single sends, and where `ranks` is no positive number.
@@ -99,7 +100,8 @@ def record(run: AnyRun, *, ranks: int = RANKS) -> Recording:
         )
     with precision(spec.engine.precision):
         case = build(spec)
-        chosen = sampled_ranks(np.asarray(run.finish_s), ranks)
+        slow = [each.rank for each in (*spec.faults.late, *spec.faults.slow)]
+        chosen = sampled_ranks(np.asarray(run.finish_s), ranks, slow)
         links = sampled_links(case.network, np.asarray(run.link_bytes), chosen, run)
         if spec.engine.kind == "fluid":
             return _of_fluid(run, case, chosen, links)

@@ -1,6 +1,7 @@
 """Which ranks and links of a large run are looked at."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,14 +12,16 @@ LINKS = 16  # of a tier that has no links of its own for every rank
 _OF_RANK = re.compile(r"rank (\d+) ")
 
 
-def sampled_ranks(finish_s: np.ndarray, count: int) -> np.ndarray:
-    """Return ranks in the order of how telling they are: the last to finish, the first, others.
+def sampled_ranks(finish_s: np.ndarray, count: int, named: Sequence[int] = ()) -> np.ndarray:
+    """Return ranks in the order of how telling they are: the last to finish, those named, others.
 
-    The others lie evenly between. finish_s: (ranks,). At most `count` are returned.
+    The others are the first to finish and some evenly between. finish_s: (ranks,). At most `count`
+    are returned.
     """
     num = finish_s.size
     even = np.linspace(0, num - 1, min(count, num)).round().astype(int)
-    order = [int(np.argmax(finish_s)), int(np.argmin(finish_s)), *even.tolist(), *range(num)]
+    last, first = int(np.argmax(finish_s)), int(np.argmin(finish_s))
+    order = [last, *named, first, *even.tolist(), *range(num)]
     return np.asarray(list(dict.fromkeys(order))[:count], np.int32)
 
 

@@ -23,18 +23,6 @@ class Written:
     left_out: tuple[str, ...]
 
 
-def check_trace_file(path: Path) -> None:
-    """Refuse a file that cannot be written, before hours of computing."""
-    if path.is_dir():
-        raise SpecError(f"{path} is a folder", remedy="name a file in it, such as trace.json")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    if not os.access(path.parent, os.W_OK):
-        raise _unwritable(path, PermissionError(13, "permission denied"))
-
-
 def write_trace(path: Path, recording: Recording, *, command: str, events: int = EVENTS) -> Written:
     """Write a trace of at most so many events of sends and links, whole or not at all.
 
@@ -100,9 +88,11 @@ def _fitted(recording: Recording, events: int) -> tuple[Recording, tuple[str, ..
         int(k): int(n) * per_use
         for k, n in zip(*np.unique(uses.link, return_counts=True), strict=True)
     }
-    ranks = _first_fitting(recording.ranks, of_rank, events // 2)
+    ranks = _first_fitting(
+        recording.ranks, of_rank, events - min(sum(of_link.values()), events // 2)
+    )
     room = events - sum(of_rank.get(int(rank), 0) for rank in ranks)
-    links = _first_fitting(recording.links, of_link, max(room, events // 2))
+    links = _first_fitting(recording.links, of_link, room)
     fitting = without(recording, ranks, links)
     if ranks.size < total:
         said.append(f"{total - ranks.size:,} of {total:,} ranks are left out")

@@ -77,7 +77,7 @@ def scenario_limits(
     of a class alike (are_alike: whether all that are tried do); of a percentile it tells what is
     reachable by loads, which is no bound.
     """
-    shards = None if shard_bytes is None else shard_bytes[classes.index]
+    shards = None if shard_bytes is None else given_bytes(case)
     alone = []
     for scenario in range(case.spec.faults.scenarios):
         here, ports = in_scenario(case, scenario)
@@ -94,6 +94,13 @@ def scenario_limits(
     if solved.proven_s is not None and are_alike:
         bounds["linear programme"] = solved.proven_s
     return bounds, {"programme": solved.value_s}
+
+
+def given_bytes(case: Case) -> np.ndarray:
+    """What each rank owns by the spec, (ranks,) bytes."""
+    spec, ranks = case.spec.the_collective, case.network.ranks
+    weights = np.ones(ranks) if spec.shards is None else np.asarray(spec.shards, np.float64)
+    return float(spec.size) * weights / weights.sum()
 
 
 def both_of(halves: tuple[tuple[float, float], ...]) -> tuple[float, float]:

@@ -117,25 +117,17 @@ class _Model:
         cost, bounds = np.zeros(columns), np.tile([0.0, np.inf], (columns, 1))
         if tail is None:
             cost[times] = 1.0 / scenarios
-        else:  # columns: the quantile, and what every time exceeds it by
+        else:
             quantile = times[-1] + 1
             cost[quantile], cost[quantile + 1 :] = 1.0, 1.0 / (tail * scenarios)
             bounds[quantile, 0] = -np.inf
-            row = np.arange(scenarios)
-            value = np.repeat([1.0, -1.0, -1.0], scenarios)
-            column = np.concatenate([times, np.full(scenarios, quantile), quantile + 1 + row])
-            shape = (scenarios, columns)
-            rows.append(scipy.sparse.csr_matrix((value, (np.tile(row, 3), column)), shape))
+            rows.append(_excess_rows(times, columns))
         above = scipy.sparse.vstack(rows, format="csr")
-        more = columns - self.sums.shape[1]
-        sums = scipy.sparse.hstack(
-            [self.sums, scipy.sparse.csr_matrix((self.sums.shape[0], more))], format="csr"
-        )
+        no_more = scipy.sparse.csr_matrix((self.sums.shape[0], columns - self.sums.shape[1]))
+        sums = scipy.sparse.hstack([self.sums, no_more], format="csr")
         found = minimise(cost, above, sums, self.right, method="highs-ipm", bounds=bounds)
-        loads = found.x[self.others : least]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            seconds = np.where(loads > 0, loads / self.rates, 0.0).max(axis=1)
-        proven = None
+        loads, proven = found.x[self.others : least][used], None
+        seconds = (loads / self.rates[:, used]).max(axis=1)
         if tail is None and among is None:
             prices = np.maximum(-found.ineqlin.marginals, 0.0)
             proven = self._priced(prices, used, full, (hit, port))
@@ -159,6 +151,15 @@ class _Model:
         grid = price.reshape(2, len(self.classes.count), -1) / self.classes.count[:, None]
         owner = owner_cost(self.classes, self.demand.halves[0], *grid)
         return least_cost(self.classes, self.demand, owner) / self.demand.size_bytes * self.unit_s
+
+
+def _excess_rows(times: np.ndarray, columns: int) -> Any:
+    """Rows time - quantile - excess <= 0; columns: the times, the quantile, every excess."""
+    count, row = len(times), np.arange(len(times))
+    quantile = times[-1] + 1
+    place = np.concatenate([times, np.full(count, quantile), quantile + 1 + row])
+    values = np.repeat([1.0, -1.0, -1.0], count)
+    return scipy.sparse.csr_matrix((values, (np.tile(row, 3), place)), (count, columns))
 
 
 def _rows(column, value: np.ndarray, time, columns: int) -> Any:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 
 from mrcjax.case import Case, build, recut
-from mrcjax.emulation import outcome_of, precision, scenarios_of, times_of
+from mrcjax.emulation import precision, scenarios_of, times_of
 from mrcjax.engine import Times
+from mrcjax.findings import outcome_of
 from mrcjax.outcome import Scenarios
 from mrcjax.spec import Spec, TuneSpec
 from mrcjax.tuning.batch import (
@@ -26,17 +26,17 @@ from mrcjax.tuning.batch import (
     loads_time,
     value_of,
 )
-from mrcjax.tuning.checks import check, check_size, frees_rails, frees_shards
+from mrcjax.tuning.beginning import beginning_cutting, beginning_load
+from mrcjax.tuning.checks import check, check_size
 from mrcjax.tuning.classes import Classes, alike, classes_of, one_by_one
 from mrcjax.tuning.descent import BLOCK, Descent, Objective, adam, annealed, descend
 from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sends
-from mrcjax.tuning.limits import HALVES, REDUCING, limits, scenario_limits
+from mrcjax.tuning.limits import limits, scenario_limits
 from mrcjax.tuning.reference import references
-from mrcjax.tuning.surrogate import Cutting, Load, load_of, load_time, shares_of
+from mrcjax.tuning.surrogate import Cutting, Load, load_time, shares_of
 from mrcjax.tuning.tuned import Step, Tuned
 from mrcjax.tuning.weights import (
     Weights,
-    given_shares,
     is_alike,
     weights_of_cutting,
     weights_of_spec,
@@ -168,7 +168,8 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
     spec, options = search.spec, search.options
     given = weights_of_spec(spec)
     pieces = options.chunks or (spec.the_collective.chunks,)
-    load, first = _load(search, given), _start(search, start)
+    of = spec, options, search.classes
+    load, first = beginning_load(*of, given), beginning_cutting(*of, start)
     shard_bytes = None if first.shards is not None else np.asarray(load.shard_bytes)
     shares = None if first.source is not None else np.asarray(shares_of(load, first))
     are_alike = all(is_alike(search.classes, cut) for cut in (given, start or given))
@@ -270,55 +271,6 @@ def _by_loads(
             time_s = search.timed(f"emulation of {name}", search.emulate, name, cut)
             found.append((time_s, cut, None))
     return found
-
-
-def _load(search: _Search, given: Weights) -> Load:
-    """The surrogate's constants, with the spec's own cut for what is not free."""
-    spec, classes = search.spec, search.classes
-    shard_bytes = None
-    if given.shards is not None:
-        shards = given.shards / given.shards.sum() * float(spec.the_collective.size)
-        shard_bytes = np.bincount(classes.index, shards) / classes.count
-    kind = spec.the_collective.kind
-    halves = tuple(bool(to_receiver) for _, to_receiver in HALVES[kind])
-    shares = None
-    if not frees_rails(spec, search.options):
-        shares = given_shares(classes, given)
-    return load_of(
-        classes,
-        float(spec.the_collective.size),
-        halves,
-        given=shares,
-        shard_bytes=shard_bytes,
-        reduces=kind in REDUCING,
-    )
-
-
-def _start(search: _Search, start: Weights | None) -> Cutting:
-    """Logarithms to start from: the rates of both ports, or those of a given cut."""
-    classes, options = search.classes, search.options
-    source = destination = table = shards = None
-    if frees_rails(search.spec, options):
-        typical = classes.on_average()
-        ends = (typical.egress, typical.ingress)
-        if start is not None and start.source is not None and start.destination is not None:
-            ends = (start.source.T[classes.first], start.destination.T[classes.first])
-        source, destination = (_log(end) for end in ends)
-        if options.rails == "table":
-            table = jnp.zeros(classes.live.shape)
-            if start is not None and start.table is not None:
-                table = _log(np.moveaxis(start.table, 0, 2))
-    if frees_shards(search.spec, options):
-        shards = jnp.zeros(len(classes.count))
-        if start is not None and start.shards is not None:
-            shards = _log(start.shards[classes.first])
-    return Cutting(source, destination, table, shards)
-
-
-def _log(weight: np.ndarray) -> jax.Array:
-    """Logarithms; of zeros, which only ports that are down should have, something small."""
-    best = weight.max(axis=-1, keepdims=True)
-    return jnp.asarray(np.log(np.maximum(weight / np.where(best > 0, best, 1.0), 1e-12)))
 
 
 def _heuristics(search: _Search) -> dict[str, float]:

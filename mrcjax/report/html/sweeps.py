@@ -93,14 +93,7 @@ def _figures(sweep: Sweep) -> list[Block]:
 
 
 def _label_columns(sweep: Sweep) -> list[Column]:
-    columns = []
-    for axis in sweep.axes:
-        for key in axis.coords:
-            is_text = isinstance(axis.coords[key][0], str)
-            word = key.rpartition(".")[2].replace("_", " ")
-            own = key == axis.name and not is_text
-            columns.append(axis_column(axis) if own else Column(key, word))
-    return columns
+    return [axis_column(axis, key) for axis in sweep.axes for key in axis.coords]
 
 
 def _points(sweep: Sweep, done: list[tuple[int, ...]]) -> list[Block]:

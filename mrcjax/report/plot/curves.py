@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from mrcjax.archive import Column
 from mrcjax.report.plot import style
@@ -14,6 +15,7 @@ from mrcjax.report.table import format_value
 
 _MOST_TICKS = 9  # that stand at the values themselves
 _MOST_LINES = len(style.SERIES)
+_DECADES = 100.0
 _WIDE = 8.0  # largest over smallest: from here on an axis is logarithmic
 
 
@@ -80,7 +82,9 @@ def curves_figure(
     if dashed:
         panel.plot([], [], color=style.MUTED, linestyle=(0, (4, 2)), label="lower bound")
     if any(shown) or dashed:
-        panel.legend(fontsize=8.5, frameon=False, labelcolor=style.INK)
+        # beside the panel: inside, lines and legend get in each other's way
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        panel.legend(fontsize=8.5, frameon=False, labelcolor=style.INK, **place)
     _scale(panel, "x", at, across)
     _scale(panel, "y", np.concatenate(list(shown.values())), up)
     style.tidy(panel, grid="both")
@@ -184,14 +188,18 @@ def _scale(panel: Axes, way: str, values: np.ndarray, column: Column) -> None:
     """Logarithmic where the values span much, with ticks that read as numbers."""
     axis = panel.xaxis if way == "x" else panel.yaxis
     known = np.unique(values[np.isfinite(values)])
-    is_wide = known.size > 1 and known[0] > 0 and known[-1] / known[0] >= _WIDE
+    wide = _WIDE if way == "y" else _WIDE / 2
+    is_wide = known.size > 1 and known[0] > 0 and known[-1] / known[0] >= wide
     if is_wide:
         (panel.set_xscale if way == "x" else panel.set_yscale)("log")
+        # within a decade or two ten is not enough to read by
+        many = known[-1] / known[0] > _DECADES
+        axis.set_major_locator(LogLocator(subs=(1,) if many else (1, 2, 5)))
     else:
         axis.set_major_locator(MaxNLocator(6, steps=style.STEPS))
         if way == "y" and known.size and known[0] >= 0:
             panel.set_ylim(0, 1.08 * known[-1] if known[-1] > 0 else 1.0)
-    if way == "x" and is_wide and known.size <= _MOST_TICKS:
+    if way == "x" and known.size <= (_MOST_TICKS if is_wide else 2):
         axis.set_ticks(known)
     plain = Column("", "", digits=column.digits)
     axis.set_major_formatter(FuncFormatter(lambda v, _: format_value(float(v), plain)))

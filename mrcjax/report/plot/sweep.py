@@ -131,7 +131,7 @@ class _Figures:
         if left_out <= 0:
             return panels, ""
         kept = np.linspace(0, len(panels) - 1, _MOST_ALIKE).round().astype(int)
-        return [panels[i] for i in kept], f"{left_out} more figures like this are left out."
+        return [panels[i] for i in kept], f"As many for {left_out} more labels are left out."
 
     def _scaling(self) -> Iterator[SweepFigure]:
         x = self.layout.across
@@ -173,9 +173,9 @@ class _Figures:
                     caption=self.caption,
                     title=self._headed(title),
                 )
-                yield SweepFigure(
-                    f"{column.key}{_suffix(name)}", title, figure, f"{said} {left_out}".strip()
-                )
+                is_last = where is panels[-1][0] and column is _CURVES[0]
+                about = f"{said} {left_out if is_last else ''}".strip()
+                yield SweepFigure(f"{column.key}{_suffix(name)}", title, figure, about)
 
     def _maps(self) -> Iterator[SweepFigure]:
         x, y = self.layout.across, self.layout.up

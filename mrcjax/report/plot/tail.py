@@ -66,7 +66,8 @@ def tail_figure(
         panels[0].step(points / unit.scale, share, where="post", **look)
         if has_tail:
             # the share that is longer falls to zero at the last value, which a logarithm has not
-            panels[1].step(points[:-1] / unit.scale, 1 - share[:-1], where="post", **look)
+            longer = np.append(1 - share[:-1], 1 - share[-2])
+            panels[1].step(points / unit.scale, longer, where="post", **look)
     if len(curves) == 1:
         _mark(panels[0], next(iter(curves.values())), unit.scale)
     else:

@@ -1,0 +1,1 @@
+"""Questions, each with its command: `python -m experiments` lists and runs them."""
