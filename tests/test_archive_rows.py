@@ -221,6 +221,7 @@ def test_without_pyarrow_it_says_what_to_install(call, sweep_path, tmp_path, mon
         (("--csv", "-", "--json"), "--csv and --json do not go together"),
         (("--csv", "-", "--check"), "--check does not go with rows"),
         (("--run", "a"), "holds a sweep, which has no runs by name"),
+        (("--parquet", "-"), "--parquet is no text; name a file"),
         (("--csv", "{path}"), "is the archive itself"),
         (("--parquet", "{path}"), "is the archive itself"),
         (("--csv", "{path}/none/a.csv"), "not a directory"),
