@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +88,7 @@ def train(
     wanted = {b.collective: bucket_spec(spec, sent, b, algorithm) for b in sent.distinct}
     materials = inventory(spec.network)
     outcomes = {name: emulate(each) for name, each in wanted.items()}
-    t_rs_s, t_ag_s = (
-        0.0 if bucket is None else outcomes[bucket.collective].time_s
-        for bucket in (sent.gradient, sent.parameter)
-    )
-    slowest = max((slow.factor for slow in spec.faults.slow), default=1.0)
-    step = training.step(spec.training, ranks, t_rs_s, t_ag_s, slowest)
+    step = step_of(spec, sent, {name: outcome.time_s for name, outcome in outcomes.items()})
     cost, unpriced = None, ()
     watts, usd = network_watts(materials), materials.usd_with_nics
     missing = spec.training.hardware.unpriced
@@ -112,12 +107,23 @@ def train(
         step=step,
         cost=cost,
         buckets=sent,
-        t_rs_s=t_rs_s,
-        t_ag_s=t_ag_s,
+        t_rs_s=step.gradient_bucket_s,
+        t_ag_s=step.parameter_bucket_s,
         outcomes=outcomes,
         inventory=materials,
         warnings=(*sent.warnings, *unpriced, *said),
     )
+
+
+def step_of(spec: Spec, sent: Buckets, times_s: Mapping[str, float]) -> TrainingStep:
+    """Return the step whose buckets take so long; times_s: seconds by collective, of `sent`."""
+    assert spec.training is not None
+    t_rs_s, t_ag_s = (
+        0.0 if bucket is None else times_s[bucket.collective]
+        for bucket in (sent.gradient, sent.parameter)
+    )
+    slowest = max((slow.factor for slow in spec.faults.slow), default=1.0)
+    return training.step(spec.training, spec.network.ranks, t_rs_s, t_ag_s, slowest)
 
 
 def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:

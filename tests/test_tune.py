@@ -55,8 +55,8 @@ def classes(out, into, count=None) -> Classes:
 
 def by_hand(case, source, destination):
     """A reduce-scatter cut by weights, as a table of sends: peer, bytes (rounds, ranks, lanes)."""
-    ranks, rails = case.network.ranks, case.network.ports
-    peer = np.full((ranks - 1, ranks, rails), -1)
+    ranks, lanes = case.network.ranks, len(source)
+    peer = np.full((ranks - 1, ranks, lanes), -1)
     sent = np.zeros(peer.shape)
     shards = np.broadcast_to(np.asarray(case.params.chunk_bytes[0])[0], ranks)
     for k, i in itertools.product(range(ranks - 1), range(ranks)):
@@ -67,8 +67,10 @@ def by_hand(case, source, destination):
     return peer, sent
 
 
-@pytest.mark.parametrize("switching", ["cut_through", "store_and_forward"])
-def test_weights_cut_like_the_same_sends_written_out(switching):
+@pytest.mark.parametrize(
+    ("switching", "lanes"), [("cut_through", 3), ("store_and_forward", 3), ("store_and_forward", 6)]
+)
+def test_weights_cut_like_the_same_sends_written_out(switching, lanes):
     rng = np.random.default_rng(3)
     source, destination = rng.uniform(0.2, 2, (2, 3, 5))
     source[1, 2] = destination[0, 4] = 0.0  # no part of these sends on that rail
@@ -78,12 +80,13 @@ def test_weights_cut_like_the_same_sends_written_out(switching):
         'kind = "reduce_scatter"\nsize = "100 MB"\nstripe = true\n'
         f"shards = [1, 2, 3, 0.5, 2.5]\nrail_shares = {{ {weights} }}"
     )
-    engine, network = {"switching": switching}, flat(5, 3)
+    engine, network = {"switching": switching}, flat(5, 3, channels=lanes)
     text = toml(network=network, collective=text, engine=engine)
     case = mrcjax.build(load_spec(text))
     rates = jnp.asarray(rng.uniform(0.3, 1, case.params.capacity_bytes_per_s.shape) * 50e9)
     case = replace(case, params=replace(case.params, capacity_bytes_per_s=rates))
-    peer, sent = by_hand(case, source, destination)
+    weights = (np.tile(each, (lanes // 3, 1)) for each in (source, destination))
+    peer, sent = by_hand(case, *weights)
     other, params = with_table(case, peer, sent)
     params = replace(params, shares=None)
     found, wanted = times_of(case), times_of(other, params)
@@ -582,9 +585,63 @@ def test_a_search_can_start_from_a_cut():
 
 def test_striped_shards_are_refused_where_lanes_are_not_rails():
     text = 'kind = "all_reduce"\nsize = "1 GB"\nstripe = true\nshards = [1, 2, 3, 4]'
-    for network in (NODES, flat(4, 2, channels=4)):
+    for network in (NODES, flat(4, 2, channels=3)):
         with pytest.raises(SpecError, match="collective.shards with stripe"):
             load_spec(toml(network=network, collective=text))
+
+
+# --- lanes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("switching", ["cut_through", "store_and_forward"])
+def test_weights_cut_over_several_lanes_of_a_rail(switching):
+    """The same bytes on every link; of what is stored first a part waits, not all."""
+    rng = np.random.default_rng(4)
+    source, destination = rng.uniform(0.2, 2, (2, 2, 4))
+    weights = ", ".join(f"{k} = {v.tolist()}" for k, v in {"source": source}.items())
+    weights += f", destination = {destination.tolist()}"
+    text = (
+        'kind = "all_reduce"\nsize = "100 MB"\nstripe = true\n'
+        f"shards = [1, 2, 3, 0.5]\nrail_shares = {{ {weights} }}"
+    )
+    engine, network = {"switching": switching}, flat(4, 2, channels=6)
+    case = mrcjax.build(load_spec(toml(network=network, collective=text, engine=engine)))
+    one = mrcjax.build(load_spec(toml(network=flat(4, 2), collective=text, engine=engine)))
+    found, plain = times_of(case), times_of(one)
+    np.testing.assert_allclose(found.link_bytes, plain.link_bytes, rtol=1e-12)
+    assert found.time_s <= plain.time_s * (1 + 1e-12)
+    if switching == "store_and_forward":
+        assert found.time_s < 0.95 * plain.time_s
+
+
+def test_more_lanes_reduce_faster():
+    """A lane's reducer binds until there are enough of them for the ports."""
+    options = {"channels": [2, 16], "steps": 100, "engine_steps": 2, "shards": False}
+    network = flat(4, 2, reduction_rate="10 GB/s")
+    found = tune(spec_of(network, faults=[("rank 1 *gress rail 0", 0.5)], options=options))
+    assert found.best.network.channels == 16
+    # 2 lanes take 3/4 GB at 20 GB/s, 16 of them are no limit
+    assert found.before_s > 0.75 / 20
+    assert found.lower_bound_s <= found.after_s < 0.8 * found.before_s
+    # what arrives last is reduced last: 1/16 of a shard by each lane, beside 20 ms of port
+    assert found.after_s - found.lower_bound_s < 0.25e9 / 16 / 10e9 + 1e-3
+    assert {step.stage for step in found.history} >= {"loads, 2 channels", "loads, 16 channels"}
+    assert again(found) == found.after_s
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "where"),
+    [
+        ({}, {"channels": [2, 3]}, "tune.channels"),
+        ({"channels": 3}, {}, "network.channels"),
+        ({}, {"channels": [4], "rails": "whole"}, "tune.channels"),
+        ({"node_size": 2, "node_rate": "100 GB/s"}, {"channels": [4]}, "network.kind"),
+    ],
+)
+def test_lanes_that_make_no_sense_are_refused(network, options, where):
+    with pytest.raises(SpecError) as error:
+        tune(spec_of(flat(4, 2, **network), options=options))
+    assert error.value.where == where
 
 
 # --- a target ---------------------------------------------------------------------------------

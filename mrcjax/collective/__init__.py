@@ -122,7 +122,9 @@ def build(
     position = np.arange(network.ranks) // spec.group_stride % size
     if spec.shards is not None or spec.rail_shares is not None:
         pieces = weighted_chunks(spec, network.ranks, lanes)
-        cut = lane_shares(spec.rail_shares, network.ranks, lanes) if spec.stripe else None
+        cut = None
+        if spec.stripe:
+            cut = lane_shares(spec.rail_shares, network.ranks, network.ports, lanes)
         return replace(_program(spec, network, orders, offsets, phases, [pieces]), shares=cut)
     whole = spec.algorithm == "direct" and not spec.stripe
     weights = hardware.weights(spec, domain, lanes)

@@ -102,19 +102,24 @@ def weighted_chunks(spec: Collective, ranks: int, lanes: int) -> Chunks:
     return Chunks(start, bytes_[:, :1] if (sizes == sizes[0]).all() else bytes_)
 
 
-def lane_shares(shares: RailShares | None, ranks: int, lanes: int) -> LaneShares:
-    """Read the weights of a spec; SpecError where a send could go over no lane at all."""
+def lane_shares(shares: RailShares | None, ranks: int, rails: int, lanes: int) -> LaneShares:
+    """Read the weights of a spec; SpecError where a send could go over no lane at all.
+
+    lanes: a multiple of the rails, whose lanes have equal parts; lane c is on rail c % rails.
+    """
     shares = RailShares() if shares is None else shares
-    ones = np.ones((lanes, ranks))
+    ones = np.ones((rails, ranks))
     source = ones if shares.source is None else np.asarray(shares.source, np.float64)
     into = ones if shares.destination is None else np.asarray(shares.destination, np.float64)
     table = None if shares.table is None else np.asarray(shares.table, np.float64)
     if shares.rail is not None:
-        table = np.arange(lanes)[:, None, None] == np.asarray(shares.rail)
+        table = np.arange(rails)[:, None, None] == np.asarray(shares.rail)
     if table is not None:
         table = _by_round(table.astype(np.float64))
     _refuse_unreachable(source, into, table)
-    return LaneShares(source, into, table)
+    per_rail = lanes // rails
+    source, into = (np.tile(weights, (per_rail, 1)) for weights in (source, into))
+    return LaneShares(source, into, None if table is None else np.tile(table, (1, per_rail, 1)))
 
 
 def _by_round(table: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.arrival import first_come
+from mrcjax.engine.cut import Given, Kind, cut_rounds
 from mrcjax.engine.ends import Ends, ends_of, work_of
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
 from mrcjax.engine.jitter import delays
@@ -104,9 +105,11 @@ def run_phase(
         state, seen = watched_rounds(step, phase.rounds, state, (ends, hops))
     elif full and plan.brief and equal and not inside and params.jitter is None:
         state = _spread(plan, full, ends, state)
+    elif _is_cut_straight(plan, inside, params):
+        state = _cut(plan, ends, state)
     elif full and not in_arrival_order(network, phase, config):
         state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
-    if watch is not None:
+    if watch is not None or _is_cut_straight(plan, inside, params):
         pass
     elif in_arrival_order(network, phase, config):
         state = _all_at_once(params, plan, ends, hops, state)
@@ -220,6 +223,33 @@ def _spread(plan: Plan, rounds: int, ends: Ends, state):
     lane_free = ports.lane_free + rounds * ends.egress_seconds
     ports = Ports(lane_free, ports.egress_free, ingress_free, ports.reducer_free)
     return (ports, tails, fabric_free), tallies
+
+
+def _is_cut_straight(plan: Plan, inside: bool, params: Params) -> bool:
+    """Whether all lanes are cut by weights of both ends and meet nothing between the ports."""
+    shares = params.shares
+    is_plain = shares is not None and shares.table is None and params.jitter is None
+    return is_plain and plan.brief and not inside and plan.lanes == plan.phase.lanes
+
+
+def _cut(plan: Plan, ends: Ends, state):
+    """All rounds of such a phase; see `cut_rounds`."""
+    (ports, _, fabric_free), (link_bytes, port_bytes) = state
+    assert ends.shares is not None
+    given = Given(
+        lane_free=ports.lane_free,
+        ingress_free=ports.ingress_free,
+        latency=ends.egress_latency_s,
+        egress=ends.egress_capacity,
+        ingress=ends.ingress_capacity,
+        whole=jnp.broadcast_to(ends.bytes, (1, plan.ranks)),
+        source=ends.shares.source,
+        destination=ends.shares.destination,
+    )
+    kind = Kind(plan.phase, plan.store_and_forward)
+    lane_free, ingress_free, tails, used = cut_rounds(kind, given)
+    ports = Ports(lane_free, ports.egress_free, ingress_free, ports.reducer_free)
+    return (ports, tails, fabric_free), (link_bytes, port_bytes + used)
 
 
 def _leave(plan: Plan, ends: Ends, begin, seconds, active, ports: Ports):

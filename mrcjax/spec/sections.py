@@ -112,10 +112,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if getattr(collective, key) is None or not collective.stripe:
             return
         is_plane = isinstance(network, FlatRails) and network.reach == "all"
-        if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
+        lanes = network.ports if network.channels is None else network.channels
+        if not is_plane or network.node_size > 1 or lanes % network.ports:
             raise SpecError(
                 'with stripe needs a flat_rails network with reach = "all", without nodes, '
-                "one lane per rail",
+                "one lane per rail or a multiple",
                 where=f"collective.{key}",
                 remedy=f"leave {key} out",
             )

@@ -17,6 +17,7 @@ class RailShares(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     A send from i to j puts source[r][i] x destination[r][j] x table[r][i][j] on rail r, over the
     sum of that over the rails; weights left out are 1. `rail` puts every send whole on one rail.
+    Where network.channels gives a rail several lanes, they have equal parts.
     """
 
     source: Annotated[

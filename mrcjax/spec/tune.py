@@ -29,11 +29,21 @@ class TuneSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Annotated[tuple[Count, ...], Meta(min_length=1)] | None,
         doc("Numbers of pipelined pieces to try; absent: that of the collective.", [1, 8, 64]),
     ] = None
+    channels: Annotated[
+        Annotated[tuple[Count, ...], Meta(min_length=1)] | None,
+        doc(
+            "Numbers of lanes per rank to try, multiples of the rails; absent: that of the "
+            "network. They make a difference where a lane reduces in time, or chunks are stored "
+            "before they are forwarded.",
+            [8, 16],
+        ),
+    ] = None
     objective: Annotated[
-        Literal["mean", "p95", "worst"] | None,
+        Literal["mean", "p95", "worst", "step"] | None,
         doc(
             "What to make small of the completion times of faults.scenarios: their mean, their "
-            "95th percentile or the largest; absent: p95.",
+            "95th percentile or the largest; absent: p95. Or the training step of [training], "
+            "whose buckets are then tuned in the place of the collective.",
             "worst",
         ),
     ] = None

@@ -59,6 +59,11 @@ class TrainingStep:
         return self.exposed_reduce_scatter_s + self.exposed_all_gather_s
 
     @property
+    def bucket_times_s(self) -> tuple[float, float]:
+        """Seconds of a gradient bucket and of a parameter bucket; 0 where there is none."""
+        return self.gradient_bucket_s, self.parameter_bucket_s
+
+    @property
     def mfu(self) -> float:
         """Model FLOP utilisation in the convention ``attention``."""
         return {

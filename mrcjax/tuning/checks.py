@@ -11,13 +11,14 @@ def check(spec: Spec, options: TuneSpec) -> None:
     """Refuse what cannot be tuned; raises SpecError."""
     network, collective = spec.network, spec.the_collective
     is_plane = isinstance(network, FlatRails) and network.reach == "all"
-    if not is_plane or network.node_size > 1 or network.channels not in (None, network.ports):
+    if not is_plane or network.node_size > 1:
         raise SpecError(
-            "can be tuned only as planes without nodes, one lane per rail",
+            "can be tuned only as planes without nodes",
             where="network.kind",
             value=network.kind,
             remedy='use kind = "flat_rails" with reach = "all"',
         )
+    _check_channels(spec, options)
     if collective.algorithm != "direct" or collective.group_size is not None:
         raise SpecError(
             "can be tuned only over all ranks",
@@ -76,6 +77,27 @@ def check(spec: Spec, options: TuneSpec) -> None:
         )
 
 
+def _check_channels(spec: Spec, options: TuneSpec) -> None:
+    rails = spec.network.ports
+    given = {"network.channels": (spec.network.channels,), "tune.channels": options.channels or ()}
+    for where, counts in given.items():
+        for count in counts:
+            if count is not None and count % rails:
+                raise SpecError(
+                    f"must be a multiple of the {rails} rails, whose lanes have equal parts",
+                    where=where,
+                    value=count,
+                    remedy=f"use for example {-(-count // rails) * rails}",
+                )
+            if count is not None and count != rails and options.rails == "whole":
+                raise SpecError(
+                    'does not go with rails = "whole", where a send has one lane',
+                    where=where,
+                    value=count,
+                    remedy=f"use {rails}, or leave channels out",
+                )
+
+
 def _check_scenarios(spec: Spec, options: TuneSpec) -> None:
     given = {"objective": options.objective, "alike": options.alike}
     if spec.faults.scenarios > 1:
@@ -112,6 +134,12 @@ def frees_rails(spec: Spec, options: TuneSpec) -> bool:
 def frees_shards(spec: Spec, options: TuneSpec) -> bool:
     """Whether what each rank owns is free."""
     return options.shards is not False and spec.the_collective.kind == "all_reduce"
+
+
+def lanes_per_rail(spec: Spec, options: TuneSpec) -> list[int]:
+    """Numbers of lanes on a rail: as the spec stands, then those to try."""
+    counts = [spec.network.channels or spec.network.ports, *(options.channels or ())]
+    return [count // spec.network.ports for count in counts]
 
 
 def check_size(classes: Classes) -> None:

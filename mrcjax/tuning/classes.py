@@ -33,9 +33,10 @@ class Classes:
     index: (ranks,) class of each rank; first: (classes,) one rank of each; count: (classes,) how
     many. egress, ingress: (classes, rails) bytes/s, of several scenarios the least.
     egress_start_s, ingress_start_s: (classes, rails), the least latency that data through a port
-    takes on its way. reduction: (classes,) bytes/s of a lane's reducer; None = infinite.
-    scenarios: the same ports one scenario at a time, each the worst of its class; None where there
-    is one. alike: whether ranks were put together by their chances, though their ports differ.
+    takes on its way. reduction: (classes,) bytes/s of a lane's reducer; None = infinite. lanes:
+    the most on a rail of any cut that is tried. scenarios: the same ports one
+    scenario at a time, each the worst of its class; None where there is one. alike: whether ranks
+    were put together by their chances, though their ports differ.
     """
 
     index: np.ndarray
@@ -48,6 +49,7 @@ class Classes:
     reduction: np.ndarray | None = None
     scenarios: Ports | None = None
     alike: bool = False
+    lanes: int = 1
 
     @property
     def ranks(self) -> int:
@@ -75,7 +77,7 @@ class Classes:
     @property
     def reducers(self) -> np.ndarray | None:
         """What all lanes of a rank of each class reduce together, (classes,) bytes/s."""
-        return None if self.reduction is None else self.reduction * self.rails
+        return None if self.reduction is None else self.reduction * self.rails * self.lanes
 
     def on_average(self) -> "Classes":
         """The ports with their mean rates over the scenarios; 0 where one has them down."""

@@ -30,10 +30,9 @@ def emulated_of(case: Case) -> Emulated:
     piece = float(case.spec.the_collective.size) / case.spec.the_collective.chunks
     size = jnp.asarray(piece, params.late_s.dtype)
     if params.shares is None:
-        ones = jnp.ones((case.network.ports, case.network.ranks), params.late_s.dtype)
-        params = replace(
-            params, shares=Shares(ones, ones), chunk_bytes=(size[None, None] / ones.shape[1],)
-        )
+        lanes, ranks = case.schedule.phases[0].lanes, case.network.ranks
+        ones = jnp.ones((lanes, ranks), params.late_s.dtype)
+        params = replace(params, shares=Shares(ones, ones), chunk_bytes=(size[None, None] / ranks,))
     return Emulated(params, case.network, case.schedule, size, case.config)
 
 
@@ -42,13 +41,17 @@ def emulated_time(
 ) -> tuple[jax.Array, jax.Array]:
     """Smooth and exact time of a cut by rank.
 
-    Takes logarithms of weights: source and destination (rails, ranks), shards (ranks,). Smooth is
+    Takes logarithms of weights: source and destination (rails, ranks), shards (ranks,); the lanes
+    of a rail have equal parts. Smooth is
     the log-sum-exp of the ranks' finish times, at most temperature x ln(ranks) of it too large.
     """
     params = emulated.params
     assert params.shares is not None
     if cutting.source is not None and cutting.destination is not None:
-        source, destination = _weights(cutting.source), _weights(cutting.destination)
+        per_rail = params.shares.source.shape[0] // cutting.source.shape[0]
+        source, destination = (
+            jnp.tile(_weights(log), (per_rail, 1)) for log in (cutting.source, cutting.destination)
+        )
         params = replace(params, shares=Shares(source, destination, params.shares.table))
     if cutting.shards is not None:
         weight = _weights(cutting.shards)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from mrcjax import archive
 from mrcjax.archive import Column, Table
 from mrcjax.spec import Spec, SpecError, load_spec, spec_to_toml
@@ -19,7 +21,7 @@ HEADING = "# Written by `mrcjax tune`"
 def keep(path: Path, found: Tuned, *, command: str, started: datetime | None = None) -> None:
     """Add the best run, the result and every step to an archive."""
     tables = {HISTORY: _history(found), RESULT: _result(found)}
-    if found.objective is not None:
+    if found.scenarios_s:
         tables[SCENARIOS] = _scenarios(found)
     archive.write(path, {RUN: found.outcome}, command=command, tables=tables, started=started)
 
@@ -62,16 +64,9 @@ def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
             f"{path} holds no search to go on with", remedy="leave --resume out to begin one"
         )
     before = load_spec(stored.runs[runs[-1]].spec_text)
-    mine, other = spec.the_collective, before.the_collective
-    is_same = (before.network, before.faults, other.kind, other.size) == (
-        spec.network,
-        spec.faults,
-        mine.kind,
-        mine.size,
-    )
-    if not is_same:
+    if _subject(before, asked=spec) != _subject(spec, asked=spec):
         raise SpecError(
-            f"{path} holds a search for another network, collective or damage",
+            f"{path} holds a search for another network, collective, step or damage",
             remedy="name its archive with --out, or leave --resume out",
         )
     tables = [table for name, table in stored.tables.items() if name.startswith(HISTORY)]
@@ -80,6 +75,15 @@ def kept(path: Path, spec: Spec) -> tuple[Weights, list[Step]]:
         for row in (tables[-1].rows if tables else ())
     ]
     return weights_of_spec(before), steps
+
+
+def _subject(spec: Spec, asked: Spec) -> tuple:
+    """What a search is about; of a training step the buckets follow from the rest."""
+    network = msgspec.structs.replace(spec.network, channels=None)  # which a search may change
+    about = network, spec.faults
+    if asked.tune is not None and asked.tune.objective == "step":
+        return *about, spec.training
+    return *about, spec.the_collective.kind, spec.the_collective.size
 
 
 def _history(found: Tuned) -> Table:
@@ -95,7 +99,9 @@ def _history(found: Tuned) -> Table:
 def _result(found: Tuned) -> Table:
     columns = [Column("what", "what"), Column("seconds", "time", "s", digits=6)]
     title = "Before and after, and what no cut can beat"
-    if found.objective is not None:
+    if found.step is not None:
+        title += ": the training step"
+    elif found.objective is not None:
         columns.append(Column("fresh_s", "in fresh scenarios", "s", digits=6))
         title += f": {found.objective} of {len(found.fresh_s['after'])} scenarios"
     rows = [

@@ -1,5 +1,7 @@
 """What no cut can beat: bounds for exactly what is free in a run."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from mrcjax.bound import lower_bounds
@@ -81,13 +83,16 @@ def scenario_limits(
     alone = []
     for scenario in range(case.spec.faults.scenarios):
         here, ports = in_scenario(case, scenario)
+        ports = replace(ports, lanes=classes.lanes)
         free = {"programme": False, "in_halves": in_halves}
         alone.append(max(limits(here, ports, shards, None, **free)[0].values()))
     bounds = {"every scenario on its own": value_of(objective, np.asarray(alone))}
     if not programme or shares is not None:
         return bounds, {}
     halves = HALVES[case.spec.the_collective.kind]
-    demand = Demand((both_of(halves),), float(case.spec.the_collective.size), shard_bytes)
+    reducers = classes.reducers if case.spec.the_collective.kind in REDUCING else None
+    size = float(case.spec.the_collective.size)
+    demand = Demand((both_of(halves),), size, shard_bytes, reducers)
     solved = solve_scenarios(classes, demand, objective)
     if solved is None:
         return bounds, {}

@@ -2,6 +2,7 @@
 
 Variables are the bytes per pair and rail (one cut serves all scenarios), the shards where those
 are free, and a time of every scenario, in which its ports must carry their bytes of both halves.
+What a rank reduces of its shard takes the same time in all of them.
 The largest time asks for no more than the programme with every port's least rate. A percentile is
 not convex: its programmes are those of the mean of the worst part of the scenarios (Rockafellar
 and Uryasev, J. Risk 2, 2000), each followed by that of the largest of the scenarios within the
@@ -46,8 +47,13 @@ def solve_scenarios(classes: Classes, demand: Demand, objective: str) -> Reachab
     demand: of both halves together.
     """
     if objective == "worst":
-        found = solve(replace(classes, scenarios=None), demand)
-        return None if found is None else Reachable(found.time_s, found.proven_s)
+        found, least_s = (
+            solve(replace(classes, scenarios=None), demand),
+            reducing_s(classes, demand),
+        )
+        if found is None:
+            return None
+        return Reachable(max(found.time_s, least_s), max(found.proven_s, least_s))
     model = _model(classes, demand)
     if model is None:
         return None
@@ -56,6 +62,13 @@ def solve_scenarios(classes: Classes, demand: Demand, objective: str) -> Reachab
         return Reachable(cut.value("mean"), cut.proven_s)
     cuts = [_refined(model, model.minimised(tail=tail)) for tail in TAILS]
     return Reachable(min(cut.value(objective) for cut in cuts), None)
+
+
+def reducing_s(classes: Classes, demand: Demand) -> float:
+    """Seconds that given shards take to be reduced; 0 where shards are free."""
+    if demand.reducers is None or demand.shard_bytes is None:
+        return 0.0
+    return float(((classes.ranks - 1) * demand.shard_bytes / demand.reducers).max())
 
 
 def _refined(model: "_Model", cut: "_Cut") -> "_Cut":
@@ -109,12 +122,16 @@ class _Model:
         least = self.others + ports  # its column, then those of the times
         times = least + 1 + np.arange(scenarios)
         columns = least + 1 + (scenarios if tail is None else 2 * scenarios + 1)
+        shards, pace = self.reducing
         rows = [
             _rows(self.others + used, 1 / full[used], least, columns),
+            _rows(shards, pace, least, columns),
             _rows(least, np.ones(scenarios), times, columns),
             _rows(self.others + port, 1 / rates[hit, port], times[hit], columns),
         ]
         cost, bounds = np.zeros(columns), np.tile([0.0, np.inf], (columns, 1))
+        floor = reducing_s(self.classes, self.demand) / self.unit_s
+        bounds[least, 0] = floor
         if tail is None:
             cost[times] = 1.0 / scenarios
         else:
@@ -128,10 +145,20 @@ class _Model:
         found = minimise(cost, above, sums, self.right, method="highs-ipm", bounds=bounds)
         loads, proven = found.x[self.others : least][used], None
         seconds = (loads / self.rates[:, used]).max(axis=1)
+        seconds = np.maximum(seconds, max(floor, (found.x[shards] * pace).max(initial=0.0)))
         if tail is None and among is None:
             prices = np.maximum(-found.ineqlin.marginals, 0.0)
-            proven = self._priced(prices, used, full, (hit, port))
+            proven = max(self._priced(prices, used, full, (hit, port)), floor * self.unit_s)
         return _Cut(seconds * self.unit_s, proven)
+
+    @property
+    def reducing(self) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of free shards that are reduced in time, and the time that each unit takes."""
+        if self.demand.reducers is None or self.demand.shard_bytes is not None:
+            return np.zeros(0, int), np.zeros(0)
+        num = len(self.classes.count)
+        pace = (self.classes.ranks - 1) / self.demand.reducers
+        return self.others - num + np.arange(num), pace * self.demand.size_bytes / self.unit_s
 
     def _priced(self, prices: np.ndarray, used: np.ndarray, full: np.ndarray, hit) -> float:
         """Seconds that the mean of any cut needs, by weak duality, for any prices >= 0.
@@ -140,16 +167,20 @@ class _Model:
         """
         scenario, port = hit
         scenarios, ports = self.rates.shape
-        of_port, rest = prices[: len(used)], prices[len(used) :]
+        shards, pace = self.reducing
+        of_port, of_shard, rest = np.split(prices, [len(used), len(used) + len(shards)])
         of_least, of_hit = rest[:scenarios], rest[scenarios : scenarios + len(port)]
         weight = of_least + np.bincount(scenario, of_hit, scenarios)
         scale = np.minimum(1.0, 1.0 / (scenarios * np.maximum(weight, 1e-300)))
         price = np.bincount(port, of_hit * scale[scenario] / self.rates[scenario, port], ports)
         least = (of_least * scale).sum()
-        if of_port.sum() > 0:
-            price[used] += of_port * min(1.0, least / of_port.sum()) / full[used]
+        waited = of_port.sum() + of_shard.sum()
+        part = min(1.0, least / waited) if waited > 0 else 0.0
+        price[used] += of_port * part / full[used]
         grid = price.reshape(2, len(self.classes.count), -1) / self.classes.count[:, None]
         owner = owner_cost(self.classes, self.demand.halves[0], *grid)
+        if len(shards):
+            owner += of_shard * part * pace / self.classes.count
         return least_cost(self.classes, self.demand, owner) / self.demand.size_bytes * self.unit_s
 
 

@@ -1,5 +1,6 @@
 """`tune`: from a spec to the best way found of cutting its collective."""
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -27,13 +28,14 @@ from mrcjax.tuning.batch import (
     value_of,
 )
 from mrcjax.tuning.beginning import beginning_cutting, beginning_load
-from mrcjax.tuning.checks import check, check_size
+from mrcjax.tuning.checks import check, check_size, lanes_per_rail
 from mrcjax.tuning.classes import Classes, alike, classes_of, one_by_one
 from mrcjax.tuning.descent import BLOCK, Descent, Objective, adam, annealed, descend
 from mrcjax.tuning.emulated import Emulated, emulated_of, emulated_time, num_sends
 from mrcjax.tuning.limits import limits, scenario_limits
 from mrcjax.tuning.reference import references
 from mrcjax.tuning.surrogate import Cutting, Load, load_time, shares_of
+from mrcjax.tuning.training_step import tune_step
 from mrcjax.tuning.tuned import Step, Tuned
 from mrcjax.tuning.weights import (
     Weights,
@@ -130,7 +132,8 @@ def tune(
     First down the loads of the ports, then down the engine's own time; whatever is found is timed
     on the engine beside simple cuts, and the best of all is returned. With faults.scenarios one
     cut serves them all, and "time" is what tune.objective makes of theirs; the simple cuts and
-    the best are then timed in as many fresh ones too, of the seeds that follow.
+    the best are then timed in as many fresh ones too, of the seeds that follow. With the
+    objective "step" the buckets of the training step are tuned, and times are the step's.
 
     Args:
         spec: what to tune; [tune] says how, without the section everything is free.
@@ -145,12 +148,17 @@ def tune(
         SpecError: for networks and algorithms that cannot be cut, and what cannot be built.
     """
     options = spec.tune or TuneSpec()
+    if options.objective == "step":
+        more = {"start": start, "history": history, "report": report, "is_stopped": is_stopped}
+        return tune_step(tune, spec, **more)
     check(spec, options)
     with precision(spec.engine.precision):
         started = time.perf_counter()
         case = build(spec) if case is None else case
         classes = _sorted_ranks(case, options)
         check_size(classes)
+        # no bound holds for more lanes than the most that are tried
+        classes = replace(classes, lanes=max(lanes_per_rail(spec, options)))
         search = _Search(spec, options, case, classes, report, is_stopped)
         search.history += history
         search.wall_s["build"] = time.perf_counter() - started
@@ -180,9 +188,17 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
     if start is not None:
         search.timed("start", search.emulate, "start", start)
     found: list[tuple[float, Weights, float | None]] = []
+    lanes = lanes_per_rail(spec, options)
+    tried = lanes[1:] or lanes
+    # only where lanes reduce in time do the loads depend on their number
+    groups = [tried] if load.reduction is None else [[each] for each in tried]
     for pipelined in sorted({count > 1 for count in pieces}):
         counts = [count for count in pieces if (count > 1) == pipelined]
-        found += _by_loads(search, replace(load, pipelined=pipelined), first, given, counts)
+        for group in groups:
+            here = replace(load, pipelined=pipelined)
+            if load.reduction is not None:
+                here = replace(here, reduction=load.reduction * (group[0] / max(lanes)))
+            found += _by_loads(search, here, first, given, counts, group)
     _, cut, rounding_s = min(found, key=lambda each: each[0])
     assert search.best is not None
     is_done = search.best.time_s <= max(bounds.values()) * (1 + AT_THE_BOUND)
@@ -211,6 +227,7 @@ def _tune(search: _Search, start: Weights | None) -> Tuned:
         stopped=search.stopped,
         rounding_s=rounding_s,
         objective=search.objective,
+        cuts={name: tried.weights for name, tried in search.tried.items()},
         scenarios_s={name: each.times_s for name, each in found_at.items() if each is not None},
         fresh_s=fresh,
     )
@@ -247,11 +264,21 @@ def _later_seeds(spec: Spec, by: int) -> Spec:
 
 
 def _by_loads(
-    search: _Search, load: Load, first: Cutting, given: Weights, counts: list[int]
+    search: _Search,
+    load: Load,
+    first: Cutting,
+    given: Weights,
+    counts: list[int],
+    lanes: list[int],
 ) -> list[tuple[float, Weights, float | None]]:
-    """Descend by loads and emulate that in every number of pieces: time, cut, loss of rounding."""
+    """Descend by loads and emulate that in every number of pieces and of lanes on a rail.
+
+    Returns time, cut and loss of rounding of each.
+    """
     stage = "loads, pipelined" if load.pipelined else "loads"
-    options = search.options
+    options, rails = search.options, search.classes.rails
+    if options.channels is not None and load.reduction is not None:
+        stage += f", {lanes[0] * rails} channels"
     steps, rate = options.steps, options.learning_rate
     objective, constants = load_time, load
     if search.objective is not None and search.classes.scenarios is not None:
@@ -260,9 +287,12 @@ def _by_loads(
     descent = search.timed(stage, _descend, search, stage, objective, constants, first, steps, rate)
     relaxed = descent.best
     found = []
-    for count in counts:
+    for count, per_rail in itertools.product(counts, lanes):
         name = stage if len(counts) == 1 else f"{stage}, {count} pieces"
+        name += f", {per_rail * rails} channels" if len(lanes) > 1 else ""
         cut = replace(weights_of_cutting(search.classes, relaxed, given), chunks=count)
+        if options.channels is not None:
+            cut = replace(cut, channels=per_rail * rails)
         if options.rails == "whole":
             cut = search.timed("rounding", _round, search, load, relaxed, cut)
             assert cut.rail is not None
@@ -298,12 +328,14 @@ def _down_the_engine(search: _Search, cut: Weights, first: Cutting) -> None:
     if search.objective is not None:
         first_of, index = search.classes.first, search.classes.index
         objective, constants = batch_time, batch_of(case, index, search.objective)
-    weights = params.shares
+    weights, rails = params.shares, case.network.ports
     assert weights is not None
     shards = jnp.log(jnp.broadcast_to(params.chunk_bytes[0][0], (ranks,)))
     here = Cutting(
-        source=None if first.source is None else jnp.log(weights.source)[:, first_of],
-        destination=None if first.source is None else jnp.log(weights.destination)[:, first_of],
+        source=None if first.source is None else jnp.log(weights.source)[:rails, first_of],
+        destination=None
+        if first.source is None
+        else jnp.log(weights.destination)[:rails, first_of],
         shards=None if first.shards is None else shards[first_of],
     )
     # by now all is nearly right: a tenth of the step

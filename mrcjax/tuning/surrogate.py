@@ -32,7 +32,7 @@ class Load:
     """The constants of the surrogate, (classes, rails) unless said otherwise.
 
     count: (classes,). given: (classes, classes, rails), the cut where rails are not free.
-    reduction: (classes,) bytes/s of a lane's reducer in the first half; None = infinite. halves:
+    reduction: (classes,) bytes/s of a rail's reducers in the first half; None = infinite. halves:
     for each half of the collective, whether a send carries its receiver's shard; the halves follow
     each other, or are one where they are pipelined.
     """
@@ -64,7 +64,9 @@ def load_of(
 
     reduces: whether what arrives in the first half is reduced.
     """
-    reduction = classes.reduction if reduces else None
+    reduction = None
+    if reduces and classes.reduction is not None:
+        reduction = classes.reduction * classes.lanes
     if shard_bytes is None:
         shard_bytes = np.full(len(classes.count), size_bytes / classes.ranks)
     return Load(

@@ -3,7 +3,7 @@
 from mrcjax.report.table import text_table
 from mrcjax.tuning.keeping import result_rows
 from mrcjax.tuning.target import Reached
-from mrcjax.tuning.tuned import Tuned
+from mrcjax.tuning.tuned import Tuned, TunedStep
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
 NEVER = "never: a link is down"
@@ -17,7 +17,7 @@ def tuned_text(found: Tuned) -> str:
         is_never = seconds is None
         row = {"": name, "time": NEVER if is_never else format_seconds(seconds)}
         row["/ lower bound"] = "" if is_never or not bound else f"{seconds / bound:.4f}"
-        if found.objective is not None:
+        if found.fresh_s:
             row["fresh scenarios"] = _fresh(found, name, fresh)
         rows.append(row)
     took = ", ".join(f"{name} {format_seconds(s)}" for name, s in found.wall_s.items())
@@ -30,6 +30,8 @@ def tuned_text(found: Tuned) -> str:
         f"{found.gap:.3%} above the lower bound; {found.parameters:,} parameters, "
         f"{len(found.history):,} steps",
     ]
+    if found.step is not None:
+        lines.append(_of_step(found.step))
     if found.rounding_s is not None:
         share = found.rounding_s / bound if bound else 0.0
         lines.append(f"whole sends cost {share:.3%} of the bound by loads")
@@ -39,10 +41,27 @@ def tuned_text(found: Tuned) -> str:
 
 
 def _of_what(found: Tuned) -> str:
+    if found.step is not None:
+        return ", for the training step"
     if found.objective is None:
         return ""
     what = {"mean": "the mean", "p95": "95th percentile", "worst": "the largest"}
     return f", {what[found.objective]} of {len(found.scenarios_s['after'])} scenarios"
+
+
+def _of_step(step: TunedStep) -> str:
+    """Utilisation and exposed communication, and what of it is to be had at all."""
+    steps = {"before": step.before, "after": step.after, "at the bound": step.bound}
+    known = [(name, each) for name, each in steps.items() if each is not None]
+    used = ", ".join(f"{100 * each.utilisation:.2f} % {name}" for name, each in known)
+    exposed = ", ".join(f"{format_seconds(each.exposed_s)} {name}" for name, each in known)
+    lines = [f"utilisation {used}", f"exposed communication {exposed}"]
+    if step.before is not None:
+        gain = 1.0 - step.bound.step_s / step.before.step_s
+        lines.append(f"no cut makes the step more than {gain:.3%} shorter than before")
+        if step.before.exposed_s <= sum(step.before.bucket_times_s) * (1 + 1e-9):
+            lines[-1] += ": computing hides all buckets but one of each kind"
+    return "\n".join(lines)
 
 
 def _fresh(found: Tuned, name: str, seconds: float | None) -> str:

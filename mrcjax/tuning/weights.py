@@ -15,7 +15,8 @@ class Weights:
     """How a collective is cut: what a `[collective]` section takes.
 
     source, destination: (rails, ranks); table: (rails, ranks, ranks), sender then receiver; rail:
-    (ranks, ranks) int; shards: (ranks,). None = equal. chunks: pipelined pieces, None = as before.
+    (ranks, ranks) int; shards: (ranks,). None = equal. chunks: pipelined pieces; channels: lanes of
+    a rank, equal ones on each rail; None = as before.
     """
 
     source: np.ndarray | None = None
@@ -24,6 +25,7 @@ class Weights:
     rail: np.ndarray | None = None
     shards: np.ndarray | None = None
     chunks: int | None = None
+    channels: int | None = None
 
     def into(self, spec: Spec) -> Spec:
         """The spec that is cut this way, without its [tune] section."""
@@ -36,7 +38,10 @@ class Weights:
             shards=_tuples(self.shards),
             chunks=self.chunks or spec.the_collective.chunks,
         )
-        return msgspec.structs.replace(spec, collective=collective, tune=None)
+        network = spec.network
+        if self.channels is not None:
+            network = msgspec.structs.replace(network, channels=self.channels)
+        return msgspec.structs.replace(spec, network=network, collective=collective, tune=None)
 
 
 def weights_of_spec(spec: Spec) -> Weights:
@@ -49,6 +54,7 @@ def weights_of_spec(spec: Spec) -> Weights:
         if spec.the_collective.shards is None
         else np.asarray(spec.the_collective.shards),
         chunks=spec.the_collective.chunks,
+        channels=spec.network.channels,
     )
 
 

@@ -119,7 +119,7 @@ def _up(case: Case) -> np.ndarray:
 
 def _with_rails(case: Case, rail: np.ndarray, lanes: int) -> Params:
     shares = RailShares(rail=tuple(map(tuple, rail.tolist())))
-    cut: LaneShares = lane_shares(shares, len(rail), lanes)
+    cut: LaneShares = lane_shares(shares, len(rail), lanes, lanes)
     given = case.params.shares
     assert given is not None
     table = jnp.asarray(cut.table, given.source.dtype)
