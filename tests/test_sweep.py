@@ -3,6 +3,7 @@
 import random
 import tomllib
 
+import jax
 import jsonschema
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import mrcjax
 from mrcjax import programs
 from mrcjax.archive import ArchiveError
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
-from mrcjax.sweeping import make_plan
+from mrcjax.sweeping import batch, make_plan, running
 
 BASE = """
 [network]
@@ -423,3 +424,22 @@ def test_points_of_many_kinds_are_what_they_are_alone(tmp_path, seed):
         assert found["time_s"][at] == alone.time_s >= alone.lower_bound_s * (1 - 1e-6)
         assert found["lower_bound_s"][at] == alone.lower_bound_s
         assert np.array_equal(found.finish_s(at), alone.finish_s)
+
+
+def test_points_without_room_are_tried_alone_and_say_so(tmp_path, monkeypatch):
+    text = BASE + "[sweep]\nfaults.random.0.seed = [1, 2, 3]"
+    whole = mrcjax.sweep(text, tmp_path / "a.h5")
+    original = batch.launch
+
+    def launch(prepared):
+        seeds = [c.spec.faults.random[0].seed for each in prepared.alike for c in each.cases]
+        if len(seeds) > 1 or 2 in seeds:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return original(prepared)
+
+    monkeypatch.setattr(batch, "launch", launch)
+    monkeypatch.setattr(running, "launch", launch)
+    found = mrcjax.sweep(text, tmp_path / "b.h5")
+    assert found.status.astype(str).tolist() == ["done", "failed", "done"]
+    assert "RESOURCE_EXHAUSTED" in found.reason[1]
+    np.testing.assert_allclose(found["time_s"][[0, 2]], whole["time_s"][[0, 2]], rtol=1e-12)

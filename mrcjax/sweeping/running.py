@@ -12,7 +12,15 @@ from mrcjax.archive import ArchiveError, Axis, Point, Sweep, load_sweep, sweep_w
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
 from mrcjax.spec.sweep import CASE
-from mrcjax.sweeping.batch import Prepared, Running, finish, launch, prepare
+from mrcjax.sweeping.batch import (
+    NO_ROOM,
+    Prepared,
+    Running,
+    finish,
+    launch,
+    one_by_one,
+    prepare,
+)
 from mrcjax.sweeping.handing import Part, Workers, handed_out
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
@@ -158,24 +166,40 @@ def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part
 
         def order_more() -> None:
             for part in itertools.islice(coming, AHEAD - len(ready)):
-                group, points, _ = part
-                specs: list[Spec] = [point.spec for point in points]
-                ready.append((part, pool.submit(prepare, specs, group.room, keep)))
+                ready.append((part, pool.submit(prepare, _specs(part), part[0].room, keep)))
 
         try:
             order_more()
             while ready:
                 part, prepared = ready.popleft()
                 order_more()
-                following = part, launch(prepared.result())
+                try:
+                    following = part, launch(prepared.result())
+                except NO_ROOM:
+                    if running is not None:
+                        yield running[0], _finished(*running, keep)
+                    running = None
+                    yield part, one_by_one(_specs(part), keep)
+                    continue
                 if running is not None:
-                    yield running[0], finish(running[1])
+                    yield running[0], _finished(*running, keep)
                 running = following
             if running is not None:
-                yield running[0], finish(running[1])
+                yield running[0], _finished(*running, keep)
         finally:
             for _, prepared in ready:
                 prepared.cancel()
+
+
+def _specs(part: Part) -> list[Spec]:
+    return [point.spec for point in part[1]]
+
+
+def _finished(part: Part, running: Running, keep: tuple[str, ...]) -> list[Result]:
+    try:
+        return finish(running)
+    except NO_ROOM:
+        return one_by_one(_specs(part), keep)
 
 
 class Progress:
