@@ -1,15 +1,19 @@
 """Sweeps: what points they ask for, and that each comes out as it does alone."""
 
+import random
 import tomllib
 
+import jax
 import jsonschema
 import numpy as np
 import pytest
+import tomli_w
 
 import mrcjax
 from mrcjax import programs
+from mrcjax.archive import ArchiveError
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
-from mrcjax.sweeping import make_plan
+from mrcjax.sweeping import batch, make_plan, running
 
 BASE = """
 [network]
@@ -55,6 +59,8 @@ def test_axes_multiply_and_the_last_is_quickest():
         ('{ from = "1 MB", to = "1 GB", count = 4, spacing = "log" }', "collective.size", (1e6, 1e7, 1e8, 1e9)),  # noqa: E501
         ('{ from = "100 ns", to = "300 ns", step = "100 ns" }', "network.latency", (1e-7, 2e-7, 3e-7)),  # noqa: E501
         ("{ from = 0.1, to = 0.3, count = 3 }", "faults.random.0.left", (0.1, 0.2, 0.3)),
+        ("{ from = 0, to = 1, count = 5 }", "faults.random.0.rate", (0, 0.25, 0.5, 0.75, 1)),
+        ("{ from = 9, to = 17, count = 3 }", "network.ranks", (9, 13, 17)),
     ],
 )  # fmt: skip
 def test_ranges(written, key, expected):
@@ -82,9 +88,54 @@ def test_a_condition_leaves_places_out():
     text = "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [2, 4]\n"
     spec = load_sweep(BASE + text + 'where = "ranks * rails <= 32 and collective.size"')
     assert labels(spec) == [(8, 2), (8, 4), (16, 2)]
-    for bad, what in (("ranks >", "worked out"), ("nodes > 2", "known here"), ("ranks > 99", "no")):
+    for bad, what in (("ranks >", "worked out"), ("nodes > 2", "names here"), ("ranks > 99", "no")):
         with pytest.raises(SpecError, match=what):
             load_sweep(BASE + text + f'where = "{bad}"')
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [
+        ("collective.size == 16e6 and network.rail_rate == 5e10", 4),  # not swept, yet a number
+        ("latency < 1e-6", 2),
+        ("network.latency == 2e-6 and ranks in [8, 9]", 1),
+        ("aggregate", 0),  # swept, and no text
+        ("not engine.aggregate and faults.random[0].seed == 4", 4),
+        ("max(network.ranks, 9) == 9", 2),
+    ],
+)
+def test_conditions_see_numbers_in_si_units(where, places):
+    text = '[sweep]\nnetwork.ranks = [8, 16]\nnetwork.latency = ["500 ns", "2 us"]\n'
+    text += f'engine.aggregate = [false]\nwhere = "{where} or ranks == 99"\n'
+    if places:
+        assert len(labels(load_sweep(BASE + text))) == places
+    else:
+        with pytest.raises(SpecError, match="leaves no point"):
+            load_sweep(BASE + text)
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("__import__('os').system('true')", "__import__ is no function"),
+        ("9 ** 9 ** 9", "a power is too large"),
+        ("10 ** 3999999 > ranks", "a power is too large"),
+        ("'a' * 10 ** 9 == ''", "arithmetic is for numbers"),
+        ("'%1000000000d' % 1", "arithmetic is for numbers"),
+        ("f'{ranks:1000000000}'", "nothing for a condition"),
+        ("[x for x in network]", "nothing for a condition"),
+        ("ranks.__class__", "is not there"),
+        ("ranks is 8", "nothing for a condition"),
+        ("ranks = 8", "invalid syntax"),
+        ("ranks; rails", "invalid syntax"),
+        ("rand() < 0.5", "rand is no function"),
+        ("network.rail_rate == '400 Gbit/s'", "a number is compared with a text"),
+    ],
+)
+def test_conditions_do_nothing_else(where, what):
+    text = f'[sweep]\nnetwork.ranks = [8, 16]\nwhere = "{where}"\n'
+    with pytest.raises(SpecError, match=what):
+        load_sweep(BASE + text)
 
 
 def test_cases_change_tables_and_a_kind_of_their_own_replaces_them():
@@ -119,9 +170,51 @@ def test_overrides_with_several_values_are_swept_over():
     assert points(spec)[0].spec.network.rails == 2
     lists = load_sweep(BASE, ['network.rail_rate=["1 GB/s", "2 GB/s", "3 GB/s"],"1 GB/s"'])
     assert len(lists) == 2
-    swept = load_sweep(BASE + "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [1, 2]", ["network.ranks=4"])  # fmt: skip  # noqa: E501
+    text = BASE + "[sweep]\nnetwork.ranks = [8, 16]\nnetwork.rails = [1, 2]\n"
+    swept = load_sweep(text, ["network.ranks=4"])
     assert labels(swept) == [(1,), (2,)]
     assert points(swept)[0].spec.network.ranks == 4
+    ranged = load_sweep(BASE, ["network.ranks={ from = 2, to = 8, step = 3 }"])
+    assert labels(ranged) == [(2,), (5,), (8,)]
+    nested = load_sweep(BASE, ['faults.random=[{what="port",rate=0.1,left=0.5,seed=[1,2]}],[]'])
+    assert len(nested) == 2
+    last = load_sweep(text, ["network.ranks=4,5", "sweep.network.ranks=6,7", "network.rails=3"])
+    assert labels(last) == [(6,), (7,)]
+    for wrong in ('collective.size="1 MB,2 MB', "network.dims=[1,2],[3", "=2,3", "a..b=2,3"):
+        with pytest.raises(SpecError, match="an override"):
+            load_sweep(BASE, [wrong])
+
+
+def test_overrides_win_over_cases_that_set_the_same():
+    text = (
+        BASE
+        + """
+[[sweep.cases]]
+name = "one"
+network = { ranks = 3 }
+[[sweep.cases]]
+name = "two"
+network = { kind = "torus", dims = [3, 2], link_rate = "50 GB/s", latency = "1 us" }
+"""
+    )
+    one, two = points(load_sweep(text, ["network.ranks=5", "network.rails=2"]))
+    assert (one.spec.network.ranks, one.spec.network.rails) == (5, 2)
+    assert (two.error, two.spec.network.ranks) == (None, 6)
+
+
+def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("src,dst,bytes\n0,1,100\n")
+    (tmp_path / "spec.toml").write_text(
+        BASE.partition("[collective]")[0]
+        + '[engine]\nkind = "fluid"\n[traffic]\nkind = "file"\nfile = "a.csv"\n'
+        + '[sweep]\ntraffic.file = ["a.csv", "b.csv", "c.csv"]\n'
+        + '[[sweep.cases]]\nname = "case"\ntraffic = { file = "b.csv" }\n'
+    )
+    made = load_sweep(tmp_path / "spec.toml")
+    beside = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "c.csv"]
+    assert list(made.axes[1].coords["traffic.file"]) == beside
+    assert made.axes[0].changes[0]["case"]["traffic"]["file"] == beside[1]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +231,19 @@ def test_overrides_with_several_values_are_swept_over():
         ("[sweep]\nnetwork.ranks = { from = 2, by = 3 }", "not known in a range"),
         ("[sweep]\nnetwork.ranks = { from = 2 }", "needs two of"),
         ("[sweep]\nnetwork.ranks = { from = 9, to = 2 }", "never gets"),
+        ("[sweep]\nnetwork.ranks = { to = 2, count = 3 }", "lacks from"),
+        ("[sweep]\nnetwork.ranks = { from = 1, to = inf }", "finite"),
+        ("[sweep]\nnetwork.ranks = { from = nan, count = 2 }", "finite"),
+        (f"[sweep]\nnetwork.ranks = {{ from = 1, to = 1{'0' * 400}, count = 3 }}", "finite"),
+        ("[sweep]\nnetwork.ranks = { from = 1, to = 1000000000 }", "more than 100,000 values"),
+        (
+            "[sweep]\nfaults.random.0.seed = { from = 0, count = 50000 }\n"
+            "faults.random.0.count = { from = 1, count = 50000 }",
+            "2,500,000,000 places",
+        ),
+        ("[sweep]\nnetwork.rankz = { from = 0, count = 100000 }", "did you mean"),
+        ('[sweep]\nnetwork.ranks = [8]\nzip = [["network.ranks", "network.ranks"]]', "a key twice"),
+        ('[sweep]\nnetwork.ranks = [8]\nzip = [[["network.ranks"]]]', "lists of swept keys"),
         ("[sweep]\nkeep = ['links']\nnetwork.ranks = [8]", "sweep.keep"),
         ("[[sweep.cases]]\nnetwork = { ranks = 3 }", "has no name"),
     ],
@@ -266,3 +372,74 @@ def test_training_is_swept_with_its_step(tmp_path):
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     for point in points(spec):
         assert found["utilisation"][point.at] == mrcjax.train(point.spec).step.utilisation
+
+
+def test_an_archive_holds_points_of_one_spec(tmp_path):
+    file = tmp_path / "s.h5"
+    text = BASE + "[sweep]\nnetwork.ranks = [4, 8]\n"
+    mrcjax.sweep(text, file)
+    other = text.replace("500 ns", "600 ns")
+    with pytest.raises(ArchiveError, match="holds 1 points of a spec that differs"):
+        mrcjax.sweep(other.replace("[4, 8]", "[8, 9]"), file, resume=True)
+    assert mrcjax.load(file).coords["network.ranks"].tolist() == [4, 8]
+    found = mrcjax.sweep(other.replace("[4, 8]", "[4, 8, 9.5]"), file, resume=True)
+    assert found["time_s"][0] == mrcjax.run(load_sweep(other).point((0,)).spec).time_s
+    # one that failed is found by what it was to be
+    assert [row["status"] for row in found.where("ranks > 9 and status != 'done'")] == ["failed"]
+
+
+NETWORKS = {
+    "flat": {"kind": "flat_rails", "ranks": 5, "rails": 2, "rail_rate": "50 GB/s"},
+    "nodes": {"kind": "flat_rails", "ranks": 8, "rails": 1, "rail_rate": "50 GB/s"}
+    | {"node_size": 4, "node_rate": "450 GB/s"},
+    "tree": {"kind": "fat_tree", "ranks": 6, "radix": 4, "tiers": 2, "link_rate": "50 GB/s"},
+    "torus": {"kind": "torus", "dims": [3, 2], "link_rate": "50 GB/s"},
+}
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_points_of_many_kinds_are_what_they_are_alone(tmp_path, seed):
+    draw = random.Random(seed)
+    cases = []
+    for name, network in NETWORKS.items():
+        kind = draw.choice(["all_reduce", "all_gather", "all_to_all"])
+        fault = {"what": draw.choice(["port", "cable"]), "rate": 0.3, "left": 0.5, "seed": seed}
+        collective = {"kind": kind, "algorithm": draw.choice(["direct", "ring"])}
+        changes = {"network": network | {"latency": "1 us"}, "collective": collective}
+        cases.append({"name": name, "faults": {"random": [fault]}} | changes)
+    base = {"network": NETWORKS["flat"] | {"latency": "1 us"}}
+    base["collective"] = {"kind": "all_reduce", "size": "1 MB"}
+    swept = {"cases": cases, "engine": {"precision": ["float32", "float64"]}}
+    swept["collective"] = {"size": draw.sample(["0 B", "7 B", "1 MB", "3 MB"], 2)}
+    spec = load_sweep(tomli_w.dumps(base | {"sweep": swept}))
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    assert found.check() == len(spec)
+    for at, point in spec.points():
+        if found.status[at] == "failed":
+            with pytest.raises(SpecError) as refusal:
+                mrcjax.run(point.spec)
+            assert found.reason[at] == str(refusal.value)
+            continue
+        alone = mrcjax.run(point.spec)
+        assert found["time_s"][at] == alone.time_s >= alone.lower_bound_s * (1 - 1e-6)
+        assert found["lower_bound_s"][at] == alone.lower_bound_s
+        assert np.array_equal(found.finish_s(at), alone.finish_s)
+
+
+def test_points_without_room_are_tried_alone_and_say_so(tmp_path, monkeypatch):
+    text = BASE + "[sweep]\nfaults.random.0.seed = [1, 2, 3]"
+    whole = mrcjax.sweep(text, tmp_path / "a.h5")
+    original = batch.launch
+
+    def launch(prepared):
+        seeds = [c.spec.faults.random[0].seed for each in prepared.alike for c in each.cases]
+        if len(seeds) > 1 or 2 in seeds:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return original(prepared)
+
+    monkeypatch.setattr(batch, "launch", launch)
+    monkeypatch.setattr(running, "launch", launch)
+    found = mrcjax.sweep(text, tmp_path / "b.h5")
+    assert found.status.astype(str).tolist() == ["done", "failed", "done"]
+    assert "RESOURCE_EXHAUSTED" in found.reason[1]
+    np.testing.assert_allclose(found["time_s"][[0, 2]], whole["time_s"][[0, 2]], rtol=1e-12)

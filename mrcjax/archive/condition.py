@@ -1,16 +1,13 @@
 """Choose rows of an archive by a condition such as "ranks >= 4096 and network == 'flat_rails'"."""
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import simpleeval
-
+from mrcjax.spec.condition import Condition, parsed_condition, reason_of
 from mrcjax.units import SpecError
 
 _TEXT = r""""[^"]*"|'[^']*'"""
-_FUNCTIONS = {"abs": abs, "min": min, "max": max, "round": round}
 
 
 def chosen(
@@ -21,24 +18,22 @@ def chosen(
     Args:
         rows: each with the same keys, which are the names that the condition may use.
         condition: an expression of comparisons, arithmetic, `and`, `or`, `not`, `in`. Dotted
-            names are keys too. It is evaluated by `simpleeval`, not by Python.
+            names are keys too; see `mrcjax.spec.condition`.
         where: what error messages call the condition.
 
     Raises:
         SpecError: it cannot be read, has an unknown name, or compares what does not compare.
     """
     parsed, names = _parsed(condition, list(rows[0]) if rows else [], where)
-    evaluator = simpleeval.EvalWithCompoundTypes(functions=_FUNCTIONS)
+    evaluator = Condition()
     found = []
     for row in rows:
-        evaluator.names = {name: row[key] for name, key in names.items()}
         try:
-            if evaluator.eval("", previously_parsed=parsed):
+            if evaluator.value(parsed, {name: row[key] for name, key in names.items()}):
                 found.append(dict(row))
-        except simpleeval.NameNotDefined as error:
-            raise _wrong(f"has an unknown name, {error.name}", condition, where, rows[0]) from None
         except Exception as error:
-            raise _wrong(f"cannot be evaluated ({error})", condition, where, rows[0]) from None
+            what = f"cannot be worked out ({reason_of(error)})"
+            raise _wrong(what, condition, where, rows[0]) from None
     return found
 
 
@@ -59,9 +54,9 @@ def _parsed(condition: str, keys: Sequence[str], where: str) -> tuple[Any, dict[
     else:
         text = condition
     try:
-        return ast.parse(text.strip(), mode="eval").body, names
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _wrong("cannot be read", condition, where, keys) from None
+        return parsed_condition(text), names
+    except ValueError as error:
+        raise _wrong(f"cannot be read ({error})", condition, where, keys) from None
 
 
 def _wrong(what: str, condition: str, where: str, keys: Any) -> SpecError:

@@ -14,6 +14,11 @@ from mrcjax.archive.error import ArchiveError, reason
 from mrcjax.archive.layout import SCHEMA
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# what h5py raises on bytes that are none of HDF5's, a size beyond all memory among them
+_DAMAGED = (
+    *(OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError),
+    *(ArithmeticError, MemoryError),
+)
 _REMEDY_FOREIGN = "name an archive that mrcjax wrote"
 
 
@@ -67,7 +72,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except ArchiveError:
         raise
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
+    except _DAMAGED as error:
         raise ArchiveError(
             f"is damaged or cut short ({reason(error)})",
             path,

@@ -52,6 +52,8 @@ def _refuse_together(asked: Asked) -> None:
     given = [name for name, value in outputs.items() if value is not None]
     if len(given) > 1:
         raise SpecError(f"{' and '.join(given)} do not go together", remedy="give one of them")
+    if str(asked.parquet) == "-":
+        raise SpecError("is no text", where="--parquet", remedy="name a file, or use --csv -")
     if asked.is_about_rows and (asked.run is not None or asked.check):
         other = "--check" if asked.check else "--run"
         raise SpecError(f"{other} does not go with rows", remedy=f"leave out {other}")

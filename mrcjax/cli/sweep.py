@@ -124,7 +124,7 @@ def _explain(asked, workers: int, as_json: bool) -> None:
     print(
         f"{plan.points:,} points over {' x '.join(f'{a.name} ({len(a)})' for a in asked.axes)}, "
         f"{len(plan.excluded):,} left out, {len(plan.failed):,} that cannot be; "
-        f"{plan.compilations} programs"
+        f"{plan.compilations} program{'' if plan.compilations == 1 else 's'}"
     )
     print(text_table(plan.rows()))
     for point, _ in plan.failed[:8]:

@@ -29,17 +29,25 @@ def sweep_text(sweep: Sweep) -> str:
     blocks = [f"{sweep.path}: {axes}; {said}"]
     places = list(sweep.places("done"))
     columns = [*_SHOWN, *(key for key in _OF_TRAINING if key in sweep)]
+    units = {key: unit for axis in sweep.axes for key, unit in axis.units.items()}
     rows = [
-        sweep.labels(at) | {key: _shown(key, sweep[key][at]) for key in columns}
+        {key: _label(units.get(key, ""), value) for key, value in sweep.labels(at).items()}
+        | {key: _shown(key, sweep[key][at]) for key in columns}
         for at in places[:ROWS]
     ]
     if rows:
-        blocks.append(text_table([{k: _shown(k, v) for k, v in row.items()} for row in rows]))
+        blocks.append(text_table(rows))
     if len(places) > ROWS:
         blocks.append(f"and {len(places) - ROWS:,} more: `mrcjax show {sweep.path}`")
     reasons = Counter(str(sweep.reason[at]) for at in sweep.places("failed"))
     blocks += [f"failed ({number:,}): {reason}" for reason, number in reasons.most_common(8)]
     return "\n\n".join(blocks)
+
+
+def _label(unit: str, value: Any) -> str:
+    endings = {"byte/s": "_bytes_per_s", "byte": "_bytes", "s": "_s"}
+    shown = _shown(endings.get(unit, ""), value)
+    return shown if unit in (*endings, "") else f"{shown} {unit}"
 
 
 def _shown(key: str, value: Any) -> str:

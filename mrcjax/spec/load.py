@@ -60,14 +60,22 @@ def read_raw(path_or_text: str | Path, set: Sequence[str] = ()) -> dict[str, Any
 
 
 def _find_files(raw: dict[str, Any], folder: Path | None):
-    """Take files that the spec names from its own folder where they are there."""
-    for section in ("network", "traffic"):
-        table = raw.get(section)
-        if folder is None or not isinstance(table, dict) or not isinstance(table.get("file"), str):
-            continue
-        beside = os.path.join(folder, table["file"])
-        if os.path.isfile(beside):  # unlike Path, it calls a name that cannot be one no file
-            table["file"] = beside
+    """Take files that the spec names, also to sweep over, from its own folder if they are there."""
+
+    def found(name: Any) -> Any:
+        if isinstance(name, list):
+            return [found(inner) for inner in name]
+        beside = os.path.join(folder or "", name) if isinstance(name, str) else ""
+        # unlike Path, it calls a name that cannot be one no file
+        return beside if folder is not None and os.path.isfile(beside) else name
+
+    swept = raw.get("sweep")
+    cases = swept.get("cases") if isinstance(swept, dict) else None
+    for tables in (raw, swept, *(cases if isinstance(cases, list) else [])):
+        for section in ("network", "traffic"):
+            table = tables.get(section) if isinstance(tables, dict) else None
+            if isinstance(table, dict) and "file" in table:
+                table["file"] = found(table["file"])
 
 
 def spec_from_dict(raw: Mapping[str, Any]) -> Spec:

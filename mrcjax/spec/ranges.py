@@ -11,12 +11,14 @@ from mrcjax.units import Quantity, SpecError, show_value
 
 _RANGE_KEYS = {"from", "to", "count", "step", "spacing"}
 _UNITS = {"second": "s", "byte/second": "byte/s"}
-MOST_VALUES = 1_000_000  # of one key
+MOST_VALUES = 100_000  # of one key
+_LARGEST = 1e300  # of a number in a range
 
 
 def is_range(value: Mapping[str, Any]) -> bool:
     """Whether a table is a range and not swept keys of its own."""
-    return "from" in value
+    plain = not any(isinstance(inner, list | dict) for inner in value.values())
+    return "from" in value or (bool(value) and plain and set(value) <= _RANGE_KEYS)
 
 
 def spread_out(key: str, value: Any, raw: Mapping[str, Any]) -> list[Any]:
@@ -27,7 +29,7 @@ def spread_out(key: str, value: Any, raw: Mapping[str, Any]) -> list[Any]:
     """
     where = f"sweep.{key}"
     if isinstance(value, dict):
-        values = _range(value, where, quantity_of(key, raw))
+        values = _range(value, where, quantity_of(key, raw), _may_be_broken(key, raw))
     else:
         values = list(value)
     if not values:
@@ -35,9 +37,50 @@ def spread_out(key: str, value: Any, raw: Mapping[str, Any]) -> list[Any]:
     return values
 
 
-def of_command_line(texts: list[str]) -> list[Any]:
-    """Values as the command line has them, as TOML would."""
-    return [override_value(text) for text in texts]
+def of_command_line(override: str) -> tuple[str, Any]:
+    """Key and values of "key=a,b,c" or "key={from=...}" as TOML has them; None where it has one.
+
+    A comma within quotes or brackets parts nothing.
+
+    Raises:
+        SpecError: quotes or brackets do not close.
+    """
+    key, _, text = override.partition("=")
+    values = [override_value(part) for part in _parted(text, override)]
+    if len(values) > 1 and not all(part.strip() for part in key.split(".")):
+        raise SpecError(
+            "an override must be key=value",
+            value=override,
+            remedy="write for example network.ranks=64,128",
+        )
+    if len(values) == 1 and isinstance(values[0], dict) and is_range(values[0]):
+        return key.strip(), values[0]
+    return key.strip(), values if len(values) > 1 else None
+
+
+def _parted(text: str, override: str) -> list[str]:
+    """The texts between the commas that part values."""
+    parts, open_, quote = [""], [], ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "[{":
+            open_.append("]" if letter == "[" else "}")
+        elif open_ and letter == open_[-1]:
+            open_.pop()
+        elif letter == "," and not open_:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    if quote or open_:
+        raise SpecError(
+            f"an override lacks a closing {quote or open_[-1]}",
+            value=override,
+            remedy="""write for example 'collective.size="1 MB","1 GB"'""",
+        )
+    return [part.strip() for part in parts if part.strip()]
 
 
 def quantity_of(key: str, raw: Mapping[str, Any]) -> type[Quantity] | None:
@@ -48,6 +91,11 @@ def quantity_of(key: str, raw: Mapping[str, Any]) -> type[Quantity] | None:
         if isinstance(member, type) and issubclass(member, PerPort):
             return member.element
     return None
+
+
+def _may_be_broken(key: str, raw: Mapping[str, Any]) -> bool:
+    """Whether a key takes numbers that are not whole."""
+    return float in members_of(annotation_at(key, raw))
 
 
 def unit_of(key: str, raw: Mapping[str, Any]) -> str:
@@ -78,7 +126,9 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else show_value(value)
 
 
-def _range(table: dict[str, Any], where: str, kind: type[Quantity] | None) -> list[Any]:
+def _range(
+    table: dict[str, Any], where: str, kind: type[Quantity] | None, broken: bool
+) -> list[Any]:
     unknown = set(table) - _RANGE_KEYS
     if unknown:
         raise SpecError(
@@ -86,6 +136,13 @@ def _range(table: dict[str, Any], where: str, kind: type[Quantity] | None) -> li
             where=f"{where}.{min(unknown)}",
             value=table[min(unknown)],
             remedy=f"use {', '.join(sorted(_RANGE_KEYS))}",
+        )
+    if "from" not in table:
+        raise SpecError(
+            "lacks from",
+            where=where,
+            value=table,
+            remedy="write for example { from = 64, count = 8 }",
         )
     first = _number(table, "from", where, kind)
     last = _number(table, "to", where, kind) if "to" in table else None
@@ -111,7 +168,7 @@ def _range(table: dict[str, Any], where: str, kind: type[Quantity] | None) -> li
         values = _log(first, last, count, where)
     else:
         values = _linear(first, last, step, count, where, whole)
-    if whole:
+    if whole and not broken:
         return list(dict.fromkeys(round(value) for value in values))
     return [value if kind is None else str(kind(value)) for value in map(float, values)]
 
@@ -123,12 +180,13 @@ def _number(table: dict[str, Any], name: str, where: str, kind: type[Quantity] |
             return float(kind.parse(value))
         except SpecError as error:
             raise error.at(f"{where}.{name}") from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) < _LARGEST:
         raise SpecError(
-            "must be a number",
+            "must be a number, and finite" if is_number else "must be a number",
             where=f"{where}.{name}",
             value=value,
-            remedy="list the values if they are words",
+            remedy="ask for less" if is_number else "list the values if they are words",
         )
     return value
 
@@ -179,4 +237,6 @@ def _linear(
         )
     if count > MOST_VALUES:
         raise SpecError(f"has more than {MOST_VALUES:,} values", where=where, remedy="ask for less")
+    if whole and by == int(by):
+        return [int(start + i * by) for i in range(count)]
     return [float(f"{float(start + i * by):.15g}") for i in range(count)]

@@ -2,23 +2,27 @@
 
 import copy
 import itertools
-import re
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import simpleeval
 import tomli_w
 
+from mrcjax.spec.condition import Condition, parsed_condition, reason_of
 from mrcjax.spec.load import read_raw, spec_from_dict
+from mrcjax.spec.names import Names
 from mrcjax.spec.ranges import is_range, labels_of, of_command_line, spread_out, unit_of
 from mrcjax.spec.sections import Spec
 from mrcjax.units import SpecError, show_value
 
 CASE = "case"  # the axis of named changes
 KEEPS = ("finish",)
+MOST_PLACES = 1_000_000  # of a grid; a point takes some 4 kB before it is emulated
+LOOKED_AT = 300  # points that cannot be, before some all over the grid are looked at
 _WORDS = ("zip", "where", "keep", "cases")  # keys of [sweep] that are no swept section
 
 
@@ -64,10 +68,7 @@ class SweepSpec:
 
     def __len__(self) -> int:
         """Places on the grid, those that `where` leaves out included."""
-        count = 1
-        for axis in self.axes:
-            count *= len(axis)
-        return count
+        return math.prod(map(len, self.axes))
 
     def points(self) -> Iterator[tuple[tuple[int, ...], SweepPoint | None]]:
         """Every place with its point; None where `where` leaves it out."""
@@ -108,35 +109,19 @@ class SweepSpec:
             return SweepPoint(at, labels, None, error)
 
     def _is_wanted(self, raw: dict[str, Any], labels: dict[str, float | str]) -> bool:
-        names: dict[str, Any] = copy.deepcopy(raw)
-        for key, value in labels.items():
-            if key != CASE and not isinstance(value, str):
-                _put(names, key, value)
-        for key, value in labels.items():
-            last = key.rpartition(".")[2]
-            if last not in names and [k.rpartition(".")[2] for k in labels].count(last) == 1:
-                names[last] = value
+        names = Names(raw, labels)
         try:
-            return bool(self._condition.eval(None, previously_parsed=self._parsed, names=names))
+            return self._condition.value(self._parsed, names)
         except Exception as error:
             raise _no_condition(self.where, error, names) from None
 
     @cached_property
-    def _condition(self) -> "_Condition":
-        return _Condition()
+    def _condition(self) -> Condition:
+        return Condition()
 
     @cached_property
     def _parsed(self) -> Any:
-        return _Condition.parse(self.where or "True")
-
-
-class _Condition(simpleeval.SimpleEval):
-    """Conditions with names that differ from point to point, parsed once."""
-
-    def eval(self, expr, previously_parsed=None, *, names: dict[str, Any] | None = None):
-        """The value of an expression with these names."""
-        self.names = names or {}
-        return super().eval(expr, previously_parsed)
+        return parsed_condition(self.where or "True")
 
 
 def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
@@ -151,22 +136,26 @@ def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
         SpecError: the file, the table or an override is wrong; a point that cannot be is no error
             here.
     """
-    several = {k: of_command_line(v) for k, v in map(_several, set) if len(v) > 1}
-    single = [override for override in set if len(_several(override)[1]) <= 1]
-    raw = read_raw(path_or_text, single)
+    # of a key that is there twice the last one counts
+    asked = {key: (values, text) for text in set for key, values in [of_command_line(text)]}
+    several = {k.removeprefix("sweep."): v for k, (v, _) in asked.items() if v is not None}
+    single = {key: text for key, (values, text) in asked.items() if values is None}
+    raw = read_raw(path_or_text, list(single.values()))
     table = raw.pop("sweep", {})
     if not isinstance(table, dict):
         raise SpecError("must be a table", where="sweep", value=table, remedy=_REMEDY)
     where, keep = table.pop("where", None), table.pop("keep", list(KEEPS))
     together, cases = table.pop("zip", []), table.pop("cases", [])
-    swept = {k: v for k, v in _leaves(table, "") if k not in _keys(single)} | several
+    swept = {k: v for k, v in _leaves(table, "") if k not in single} | several
     by_case = _case_axis(cases)
+    _override(by_case, raw, [key for key in single if not key.startswith("sweep.")])
     known = copy.deepcopy(raw)  # tells what the keys take, with the tables of the first case
     _merge(known, by_case[0].changes[0][CASE] if by_case else {})
     values = {key: spread_out(key, value, known) for key, value in swept.items()}
     axes = [*by_case, *_zipped(values, together, known)]
     if not axes:
         raise SpecError("has nothing to sweep over", where="sweep", remedy=_REMEDY)
+    _check_size(axes)
     _check_words(where, keep)
     made = SweepSpec(raw, tuple(axes), where, tuple(keep))
     _check_somewhere(made)
@@ -194,17 +183,6 @@ _REMEDY = (
     "write for example a line [sweep] and under it network.ranks = [64, 128, 256], or "
     "--set network.ranks=64,128,256"
 )
-
-
-def _several(override: str) -> tuple[str, list[str]]:
-    """Key and values of an override; a comma in quotes or brackets parts nothing."""
-    key, _, text = override.partition("=")
-    parts = re.findall(r"""(?:[^,"'\[\]{}]|"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\})+""", text)
-    return key.strip(), [part.strip() for part in parts if part.strip()]
-
-
-def _keys(overrides: Sequence[str]) -> list[str]:
-    return [override.partition("=")[0].strip() for override in overrides]
 
 
 def _leaves(table: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
@@ -249,15 +227,39 @@ def _case_axis(cases: Any) -> list[SweepAxis]:
     return [SweepAxis(CASE, {CASE: tuple(names)}, changes)]
 
 
+def _override(by_case: Sequence[SweepAxis], raw: dict[str, Any], keys: Sequence[str]) -> None:
+    """Have overrides, which are in `raw`, win over cases that set the same key."""
+    for case in (change[CASE] for axis in by_case for change in axis.changes):
+        for key in keys:
+            with suppress(LookupError, TypeError, ValueError):
+                _at(case, key)
+                _put(case, key, copy.deepcopy(_at(raw, key)))
+
+
+def _at(raw: Any, key: str) -> Any:
+    for step in key.split("."):
+        raw = raw[int(step)] if isinstance(raw, list) else raw[step]
+    return raw
+
+
 def _zipped(
     values: dict[str, list[Any]], together: Any, raw: dict[str, Any]
 ) -> Iterator[SweepAxis]:
     """Axes of the swept keys; keys that `zip` names together share one."""
     groups = [[key] for key in values]
+    seen: list[Any] = []
     listed = isinstance(together, list) and all(isinstance(g, list) for g in together)
     for group in together if listed else [together]:
-        unknown = [key for key in group if key not in values]
-        if not listed or unknown or len(group) < 2:
+        is_known = all(isinstance(key, str) and key in values for key in group)
+        seen += group
+        if is_known and len(set(seen)) < len(seen):
+            raise SpecError(
+                "names a key twice",
+                where="sweep.zip",
+                value=together,
+                remedy="have each key in one list, once",
+            )
+        if not listed or not is_known or len(group) < 2:
             raise SpecError(
                 "must be lists of swept keys",
                 where="sweep.zip",
@@ -310,15 +312,15 @@ def _check_words(where: Any, keep: Any) -> None:
         )
     if where is not None:
         try:
-            _Condition.parse(where)
+            parsed_condition(where)
         except Exception as error:
             raise _no_condition(where, error, {}) from None
 
 
 def _no_condition(where: str | None, error: Exception, names: Mapping[str, Any]) -> SpecError:
-    known = f"; known here: {', '.join(names)}" if names else ""
+    known = f"; names here: {', '.join(names)}" if names else ""
     return SpecError(
-        f"cannot be worked out ({str(error).splitlines()[0] if str(error) else error})",
+        f"cannot be worked out ({reason_of(error)})",
         where="sweep.where",
         value=where,
         remedy=f'write for example "network.ranks * network.rails <= 65536"{known}',
@@ -326,8 +328,11 @@ def _no_condition(where: str | None, error: Exception, names: Mapping[str, Any])
 
 
 def _check_somewhere(made: SweepSpec) -> None:
-    """Refuse a sweep of which no point can be, and say what is wrong with the first."""
-    first: SpecError | None = None
+    """Refuse a sweep of which no point can be, and say what is wrong with the first.
+
+    Of very many points that cannot be only the first and some all over the grid are looked at.
+    """
+    errors: list[SpecError] = []
     for at in made.places():
         point = made.point(at)
         if point is None:
@@ -336,10 +341,29 @@ def _check_somewhere(made: SweepSpec) -> None:
             return
         if point.error.where == "sweep.where":
             raise point.error
-        first = first or point.error
-    if first is not None:
-        raise first
-    raise SpecError("leaves no point", where="sweep.where", value=made.where, remedy="ask for less")
+        errors.append(point.error)
+        if len(errors) == LOOKED_AT:
+            break
+    if not errors:
+        raise SpecError(
+            "leaves no point", where="sweep.where", value=made.where, remedy="ask for less"
+        )
+    # a step that shares no factor with the lengths of axes, as likely as not
+    spread = itertools.islice(made.places(), 0, None, len(made) // LOOKED_AT + 1)
+    others = (made.point(at) for at in spread) if len(errors) == LOOKED_AT else ()
+    if not any(point is not None and point.error is None for point in others):
+        raise errors[0]
+
+
+def _check_size(axes: Sequence[SweepAxis]) -> None:
+    places = math.prod(map(len, axes))
+    if places > MOST_PLACES:
+        told = " x ".join(f"{axis.name} ({len(axis):,})" for axis in axes)
+        raise SpecError(
+            f"has {places:,} places, {told}, and may have {MOST_PLACES:,}",
+            where="sweep",
+            remedy="ask for less, or zip keys that walk together",
+        )
 
 
 def _merge(raw: dict[str, Any], change: Mapping[str, Any]) -> None:

@@ -34,6 +34,9 @@ def goes_in_batches(spec: Spec) -> bool:
     )
 
 
+NO_ROOM = (MemoryError, jax.errors.JaxRuntimeError)  # what a device says when it has none
+
+
 @dataclass(frozen=True)
 class Alike:
     """Cases of a batch whose arrays have one structure, with their places among the specs."""
@@ -64,7 +67,22 @@ class Running:
 
 def emulate_batch(specs: Sequence[Spec], room: int, keep: tuple[str, ...]) -> list[Result]:
     """Emulate specs, `room` at most in one program; a spec that cannot be run is a result too."""
-    return finish(launch(prepare(specs, room, keep)))
+    try:
+        return finish(launch(prepare(specs, room, keep)))
+    except NO_ROOM:
+        return one_by_one(specs, keep)
+
+
+def one_by_one(specs: Sequence[Spec], keep: tuple[str, ...]) -> list[Result]:
+    """Emulate specs that together find no room, each alone; one that finds none says so."""
+    results = []
+    for spec in specs:
+        try:
+            results += finish(launch(prepare([spec], 1, keep)))
+        except NO_ROOM as error:
+            said = (str(error).splitlines() or [""])[0][:200]
+            results.append(Result(reason=f"cannot be emulated here, perhaps for memory: {said}"))
+    return results
 
 
 def prepare(specs: Sequence[Spec], room: int, keep: tuple[str, ...]) -> Prepared:

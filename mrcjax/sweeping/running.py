@@ -8,10 +8,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from mrcjax.archive import Axis, Point, Sweep, load_sweep, sweep_writer
+from mrcjax.archive import ArchiveError, Axis, Point, Sweep, load_sweep, sweep_writer
 from mrcjax.spec import Spec, SpecError, SweepSpec, sweep_to_toml
 from mrcjax.spec import load_sweep as load_sweep_spec
-from mrcjax.sweeping.batch import Prepared, Running, finish, launch, prepare
+from mrcjax.spec.sweep import CASE
+from mrcjax.sweeping.batch import (
+    NO_ROOM,
+    Prepared,
+    Running,
+    finish,
+    launch,
+    one_by_one,
+    prepare,
+)
 from mrcjax.sweeping.handing import Part, Workers, handed_out
 from mrcjax.sweeping.plan import Group, make_plan
 from mrcjax.sweeping.result import Result
@@ -57,7 +66,8 @@ def sweep(
     Raises:
         SpecError: the sweep cannot be read, not one of its points can be run, or there is no such
             scheduler.
-        ArchiveError: the archive cannot be written, or holds something else.
+        ArchiveError: the archive cannot be written, or holds something else, or points of another
+            spec beside those that are asked for.
     """
     asked = spec if isinstance(spec, SweepSpec) else load_sweep_spec(spec, set)
     target = out if out is not None else asked.base.get("output", {}).get("file")
@@ -83,6 +93,8 @@ def _sweep_into(
 ) -> None:
     axes = [Axis(axis.name, axis.coords, axis.units) for axis in asked.axes]
     text = sweep_to_toml(asked)
+    if resume:
+        _refuse_mixture(target, asked, axes)
     placed = list(asked.points())
     excluded = [at for at, point in placed if point is None]
     with sweep_writer(
@@ -106,6 +118,34 @@ def _sweep_into(
                 break
 
 
+def _refuse_mixture(target: str | Path, asked: SweepSpec, axes: Sequence[Axis]) -> None:
+    """Refuse an archive with points of another spec that this sweep would not do again."""
+    try:
+        held = load_sweep(target)
+        before = load_sweep_spec(held.header.spec_text)
+    except (ArchiveError, SpecError):
+        return  # there is none, or the writer says what is wrong with it
+    steps = [set(axis.steps()) for axis in axes]
+    theirs = [axis.steps() for axis in held.axes]
+    others = sum(
+        any(step[i] not in ours for step, i, ours in zip(theirs, at, steps, strict=False))
+        for at in held.places("done", "failed")
+    )
+    if others and _unswept(before) != _unswept(asked):
+        raise ArchiveError(
+            f"holds {others:,} points of a spec that differs in more than what is swept over, "
+            "and this sweep would leave them as they are",
+            held.path,
+            "ask for their labels, too, or name another file",
+        )
+
+
+def _unswept(asked: SweepSpec) -> Any:
+    """What all points of a sweep share, and the changes of cases."""
+    base = {key: table for key, table in asked.base.items() if key != "output"}
+    return base, *(axis.changes for axis in asked.axes if axis.name == CASE)
+
+
 def _parts(groups: Iterable[Group], workers: int) -> Iterator[Part]:
     for group in groups:
         for points, ids in group.parts(workers):
@@ -126,24 +166,40 @@ def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part
 
         def order_more() -> None:
             for part in itertools.islice(coming, AHEAD - len(ready)):
-                group, points, _ = part
-                specs: list[Spec] = [point.spec for point in points]
-                ready.append((part, pool.submit(prepare, specs, group.room, keep)))
+                ready.append((part, pool.submit(prepare, _specs(part), part[0].room, keep)))
 
         try:
             order_more()
             while ready:
                 part, prepared = ready.popleft()
                 order_more()
-                following = part, launch(prepared.result())
+                try:
+                    following = part, launch(prepared.result())
+                except NO_ROOM:
+                    if running is not None:
+                        yield running[0], _finished(*running, keep)
+                    running = None
+                    yield part, one_by_one(_specs(part), keep)
+                    continue
                 if running is not None:
-                    yield running[0], finish(running[1])
+                    yield running[0], _finished(*running, keep)
                 running = following
             if running is not None:
-                yield running[0], finish(running[1])
+                yield running[0], _finished(*running, keep)
         finally:
             for _, prepared in ready:
                 prepared.cancel()
+
+
+def _specs(part: Part) -> list[Spec]:
+    return [point.spec for point in part[1]]
+
+
+def _finished(part: Part, running: Running, keep: tuple[str, ...]) -> list[Result]:
+    try:
+        return finish(running)
+    except NO_ROOM:
+        return one_by_one(_specs(part), keep)
 
 
 class Progress:

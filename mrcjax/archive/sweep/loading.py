@@ -124,7 +124,8 @@ class Sweep:
         """Return one dict per finished point: its labels and its variables, SI units.
 
         Labels stand under the whole key ("network.ranks") and under its last part ("ranks") where
-        that is not the name of something else.
+        that is not the name of something else. Of points that are not done a variable of that name
+        ("ranks") is the label.
 
         Args:
             statuses: those of the points wanted; none: "done".
@@ -137,7 +138,17 @@ class Sweep:
                 columns[key] = [labels[i] for i in indices.tolist()]
         columns |= {short: columns[key] for short, key in self.short_names().items()}
         columns |= {key: self[key][mask].tolist() for key in self.variables}
+        self._label_unfinished(columns)
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _label_unfinished(self, columns: dict[str, list]) -> None:
+        """Have points that are not done what they were to be ("ranks"), not what is missing: 0."""
+        keys = [key for axis in self.axes for key in axis.coords]
+        last = [key.rpartition(".")[2] for key in keys]
+        for key, short in zip(keys, last, strict=True):
+            if short != key and short in self.variables and last.count(short) == 1:
+                each = zip(columns[short], columns[key], columns["status"], strict=True)
+                columns[short] = [own if is_ == "done" else label for own, label, is_ in each]
 
     def where(self, condition: str) -> list[dict[str, Any]]:
         """Return the `rows` of which a condition is true.

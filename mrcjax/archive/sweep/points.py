@@ -1,6 +1,7 @@
 """The axes of a sweep and its points, and how axes grow when a sweep is extended."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +139,7 @@ def _of_one_type(labels: Sequence[Any]) -> list[Label]:
     if types <= {int} and all(label in _INT64 for label in plain):
         return plain
     if not types & {bool, str} and all(isinstance(label, int | float) for label in plain):
-        if all(float(label) == label for label in plain):
-            return [float(label) for label in plain]
+        with suppress(OverflowError):
+            if all(float(label) == label for label in plain):
+                return [float(label) for label in plain]
     return [label if type(label) is str else storable(str(label)) for label in plain]
