@@ -213,7 +213,8 @@ def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
     )
     made = load_sweep(tmp_path / "spec.toml")
     beside = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "c.csv"]
-    assert list(made.axes[1].coords["traffic.file"]) == beside
+    assert [change["traffic.file"] for change in made.axes[1].changes] == beside
+    assert made.axes[1].coords["traffic.file"] == ("a.csv", "b.csv", "c.csv")
     assert made.axes[0].changes[0]["case"]["traffic"]["file"] == beside[1]
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from mrcjax.spec.fields import PerPort
@@ -105,7 +106,14 @@ def unit_of(key: str, raw: Mapping[str, Any]) -> str:
 
 
 def labels_of(key: str, values: list[Any], raw: Mapping[str, Any]) -> tuple[float | str, ...]:
-    """What to call values on their axis: numbers, SI where they have units, else texts."""
+    """What to call values on their axis: numbers, SI where they have units, else texts.
+
+    Files go by their names without folders, where these differ: a sweep is the same wherever its
+    spec lies.
+    """
+    if key.endswith(".file") and all(isinstance(value, str) for value in values):
+        names = tuple(Path(value).name for value in values)
+        return names if len(set(names)) == len(names) else tuple(values)
     kind = quantity_of(key, raw)
     labels: list[Any] = []
     for value in values:
