@@ -78,7 +78,7 @@ def test_nodes_are_counted():
     ("words", "part"),
     [
         (["show", "network"], "write mrcjax show network SPEC.toml"),
-        (["show", "network", "{spec}", "--run", "a"], "without --run"),
+        (["show", "network", "{spec}", "--run", "a"], "without what is for archives"),
         (["show", "other.h5", "{spec}"], "takes no spec"),
         (["show", "network", "none.toml"], "no spec file none.toml"),
         (["show", "network", "{spec}", "--set", "network.q=28"], "is no prime power"),
