@@ -98,7 +98,8 @@ def build(spec: Spec, *, known: dict[Any, Any] | None = None) -> Case:
         program = Program(Schedule((), (), (), (), "traffic", spec.traffic.kind), ())
         flows = traffic.build(spec.traffic, spec.network, wiring)
     _refuse_lost_sums(spec.faults, draws, program)
-    wiring = replace(wiring, network=_told_of_faults(spec.faults, draws, wiring.network))
+    told = _told_of_faults(spec.faults, draws, wiring.network)
+    wiring = wiring if told is wiring.network else replace(wiring, network=told)
     config = Config(spec.engine.switching, spec.engine.order, spec.engine.fast_forward)
     _refuse_too_many_sends(wiring.network, program, config)
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused with the result
@@ -187,7 +188,10 @@ def _refuse_lost_sums(faults: FaultsSpec, draws: Draws, program: Program) -> Non
 def _told_of_faults(faults: FaultsSpec, draws: Draws, here: network.Network) -> network.Network:
     """The network, told whether sends go around what is down and whether packets get lost."""
     is_rerouted = faults.reroute != "none" and draws.may_be_down and here.can_reroute
-    return replace(here, reroute=faults.reroute if is_rerouted else "", lossy=draws.is_lossy)
+    reroute = faults.reroute if is_rerouted else ""
+    if (here.reroute, here.lossy) == (reroute, draws.is_lossy):
+        return here
+    return replace(here, reroute=reroute, lossy=draws.is_lossy)
 
 
 def numbers(

@@ -1,6 +1,7 @@
 """Partitions of the ranks, and which links leave and enter each part."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Cut:
     out: np.ndarray
     into: np.ndarray
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Number of parts."""
         return int(self.part.max()) + 1

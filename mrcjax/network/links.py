@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol, cast
 
 import jax
@@ -204,6 +205,10 @@ class Wiring:
 
     def cuts(self) -> list[Cut]:
         """The natural partitions of the network: ranks, nodes, and those of its fabric."""
+        return self._cuts
+
+    @cached_property
+    def _cuts(self) -> list[Cut]:
         network = self.network
         everyone = np.arange(network.ranks)
         inside = np.zeros(network.num_links, bool)
