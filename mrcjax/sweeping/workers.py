@@ -98,8 +98,9 @@ def _finished(
     running: dict[Future, int] = {}
     while not (is_stopped and is_stopped()):
         try:
-            for number, batch in islice(waiting, most - len(running)):
-                running[pool.submit(work, batch)] = number
+            with _born_deaf():
+                for number, batch in islice(waiting, most - len(running)):
+                    running[pool.submit(work, batch)] = number
         except BrokenExecutor:
             waiting = iter(())  # those in hand say so, too
         if not running:
@@ -133,9 +134,21 @@ def children_killed() -> Iterator[None]:
             child.join()
 
 
+@contextmanager
+def _born_deaf() -> Iterator[None]:
+    """Have processes that start now not hear of Ctrl-C, also before they can say so themselves."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _refuse_without_start(pool: ProcessPoolExecutor) -> None:
     try:
-        pool.submit(os.getpid).result()
+        with _born_deaf():
+            first = pool.submit(os.getpid)
+        first.result()
     except BrokenExecutor as error:
         raise SpecError(
             "no other process can be started",
