@@ -39,6 +39,7 @@ def outcome_of(
             f"engine.precision: the completion time is {time_s} in {spec.engine.precision}, out of "
             "the range of its numbers; use smaller sizes and times, or float64"
         )
+    tiers = _tiers(case, link_bytes)
     bounds = lower_bounds(case)
     kind = max(bounds, key=lambda name: bounds[name])
     busy = np.divide(link_bytes, capacity, out=np.zeros_like(link_bytes), where=link_bytes > 0)
@@ -56,7 +57,7 @@ def outcome_of(
         device=devices.name(None) if device is None else device,
         time_s=time_s,
         finish_s=np.asarray(times.finish_s, np.float64),
-        tiers=_tiers(case, link_bytes),
+        tiers=tiers,
         link_bytes=link_bytes,
         link_capacity_bytes_per_s=capacity,
         link_name=case.wiring.link_name,
@@ -68,7 +69,7 @@ def outcome_of(
         algbw_bytes_per_s=algbw,
         busbw_bytes_per_s=algbw * _bus_factor(case),
         wall_s=wall_s,
-        warnings=_warnings(case, link_bytes, capacity),
+        warnings=_warnings(case, tiers, link_bytes, capacity),
         seeds=_seeds(spec),
         **report,
     )
@@ -240,10 +241,12 @@ def _path_latency(case: Case) -> float:
     return total
 
 
-def _warnings(case: Case, link_bytes: np.ndarray, capacity: np.ndarray) -> tuple[str, ...]:
+def _warnings(
+    case: Case, tiers: tuple[Tier, ...], link_bytes: np.ndarray, capacity: np.ndarray
+) -> tuple[str, ...]:
     """What a reader must know about how far the numbers can be trusted."""
     said = list(case.spec.network.cautions)
-    shared = [t for t in _tiers(case, link_bytes) if "share" in t.rule]
+    shared = [t for t in tiers if "share" in t.rule]
     if case.spec.engine.aggregate:
         if getattr(case.spec.network, "load_balancing", "") == "spray":
             said.append("sprayed paths are taken to load all parallel cables alike")

@@ -126,6 +126,20 @@ def step_of(spec: Spec, sent: Buckets, times_s: Mapping[str, float]) -> Training
     return training.step(spec.training, spec.network.ranks, t_rs_s, t_ag_s, slowest)
 
 
+def run_with_step(spec: Spec) -> tuple[Outcome, TrainingOutcome | None]:
+    """Emulate a spec, and the training step around it where it has a `[training]` section.
+
+    Raises:
+        SpecError: for what cannot be built, and where a link that is down is needed.
+    """
+    if spec.training is None:
+        return run(spec), None
+    trained = train(spec)
+    # the collective of the spec may be one of the step's buckets
+    same = next((each for each in trained.outcomes.values() if each.spec == spec), None)
+    return same or run(spec), trained
+
+
 def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:
     """Return the spec whose collective is this bucket, in all data-parallel groups at once."""
     everyone = sent.group_size == spec.network.ranks

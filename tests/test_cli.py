@@ -281,7 +281,7 @@ def test_files_that_cannot_be_read(call, tmp_path):
 
 
 def test_out_is_checked_before_the_work(call, spec_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.run, "_emulated", lambda _: pytest.fail("was emulated"))
+    monkeypatch.setattr("mrcjax.step.run_with_step", lambda _: pytest.fail("was emulated"))
     (tmp_path / "notes.txt").write_text("keep me")
     refused(call("run", spec_file, "--out", tmp_path / "notes.txt"), "notes.txt", "not an HDF5")
     refused(call("run", spec_file, "--out", tmp_path / "notes.txt" / "a.h5"), "not a folder")
@@ -313,7 +313,7 @@ def test_a_bug_is_no_refusal(spec_file, monkeypatch):
     def broken(_):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(cli.run, "_emulated", broken)
+    monkeypatch.setattr("mrcjax.step.run_with_step", broken)
     with pytest.raises(ValueError, match="a bug"):
         cli.main(["run", str(spec_file)])
 
@@ -323,7 +323,7 @@ def test_out_of_memory(call, spec_file, monkeypatch, error):
     def greedy(_):
         raise error
 
-    monkeypatch.setattr(cli.run, "_emulated", greedy)
+    monkeypatch.setattr("mrcjax.step.run_with_step", greedy)
     refused(call("run", spec_file), "out of memory", "fewer ranks")
 
 

@@ -1,7 +1,7 @@
 """The arguments that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -19,3 +19,8 @@ Overrides = Annotated[
 OneRun = Annotated[
     str | None, arg(metavar="NAME", help="The run; without it the only one.", help_behavior_hint="")
 ]
+
+
+def archive_to_write(what: str) -> Any:
+    """The option that names the archive to write; what: what of it the help says."""
+    return arg(metavar="FILE.h5", help=f"{what}; wins over output.file.", help_behavior_hint="")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Suppress, arg
 
-from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
+from mrcjax.cli.arguments import AsJson, Overrides, SpecFile, archive_to_write
 from mrcjax.cli.asking import load, print_json, target_of, what
 from mrcjax.cli.assuming import assumptions_of
 from mrcjax.cli.drawing import draw_run, figure_stem
@@ -18,7 +18,6 @@ from mrcjax.cli.waiting import at_once
 
 if TYPE_CHECKING:
     from mrcjax.archive import Table
-    from mrcjax.outcome import Outcome
     from mrcjax.spec import Spec
     from mrcjax.step import TrainingOutcome
 
@@ -31,11 +30,7 @@ def run_command(
     as_json: AsJson = False,
     out: Annotated[
         Path | None,
-        arg(
-            metavar="FILE.h5",
-            help="Add the run to this archive; wins over output.file.",
-            help_behavior_hint="",
-        ),
+        archive_to_write("Add the run to this archive"),
     ] = None,
     trace: TraceFile = None,
     trace_ranks: TraceRanks = None,
@@ -78,14 +73,16 @@ def run_command(
     else:
         keep_stdout_clean()
         at_once(lambda: prepare_jax(group.join), "waiting for the other processes")
-        if not group.is_first():
-            at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
-            return
     from mrcjax.network.inventory import inventory
+    from mrcjax.step import run_with_step
+
+    if group is not None and not group.is_first():
+        at_once(lambda: run_with_step(asked), f"emulating {what(asked)}")
+        return
 
     materials = inventory(asked.network) if explain else None
     started = datetime.now(UTC)
-    outcome, trained = at_once(lambda: _emulated(asked), f"emulating {what(asked)}")
+    outcome, trained = at_once(lambda: run_with_step(asked), f"emulating {what(asked)}")
     training = None if trained is None else _training_table(asked, trained)
     others = (
         {} if trained is None else {k: o for k, o in trained.outcomes.items() if o is not outcome}
@@ -122,19 +119,6 @@ def run_command(
         blocks.append(text_table([{"hardware": k, "": v} for k, v in materials.rows()]))
         blocks.append(text_table(assumptions))
     print("\n\n".join(blocks))
-
-
-def _emulated(asked: "Spec") -> "tuple[Outcome, TrainingOutcome | None]":
-    from mrcjax.emulation import run
-
-    if asked.training is None:
-        return run(asked), None
-    from mrcjax.step import train
-
-    trained = train(asked)
-    # the collective of the spec may be one of the step's buckets
-    same = next((o for o in trained.outcomes.values() if o.spec == asked), None)
-    return same or run(asked), trained
 
 
 def _training_table(asked: "Spec", trained: "TrainingOutcome") -> "Table":

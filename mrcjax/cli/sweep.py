@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Suppress, UseAppendAction, arg
 
-from mrcjax.cli.arguments import AsJson, SpecFile
+from mrcjax.cli.arguments import AsJson, SpecFile, archive_to_write
 from mrcjax.cli.asking import print_json
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import INTERRUPTED, at_once, progress, until_interrupted
@@ -22,11 +22,7 @@ def sweep_command(
     as_json: AsJson = False,
     out: Annotated[
         Path | None,
-        arg(
-            metavar="FILE.h5",
-            help="The archive of the sweep; wins over output.file.",
-            help_behavior_hint="",
-        ),
+        archive_to_write("The archive of the sweep"),
     ] = None,
     resume: Annotated[
         bool, arg(help="Do only what the archive lacks; the sweep may have grown since.")

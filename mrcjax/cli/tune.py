@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Suppress, arg
 
-from mrcjax.cli.arguments import AsJson, Overrides, SpecFile
+from mrcjax.cli.arguments import AsJson, Overrides, SpecFile, archive_to_write
 from mrcjax.cli.asking import load, print_json, target_of, what
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import INTERRUPTED, at_once, progress, until_interrupted
@@ -20,11 +20,7 @@ def tune_command(
     as_json: AsJson = False,
     out: Annotated[
         Path | None,
-        arg(
-            metavar="FILE.h5",
-            help="Add the best run and all steps to this archive; wins over output.file.",
-            help_behavior_hint="",
-        ),
+        archive_to_write("Add the best run and all steps to this archive"),
     ] = None,
     tuned: Annotated[
         Path | None,

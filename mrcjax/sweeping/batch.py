@@ -13,13 +13,12 @@ import numpy as np
 
 from mrcjax.batched import ready_to_launch, width_of
 from mrcjax.case import Case, build
-from mrcjax.emulation import inputs_of, precision, run, structure_of
+from mrcjax.emulation import inputs_of, precision, structure_of
 from mrcjax.engine import Times
 from mrcjax.findings import outcome_of
-from mrcjax.outcome import Outcome
 from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError
-from mrcjax.step import train
+from mrcjax.step import run_with_step
 from mrcjax.sweeping.result import Result, failed, result_of
 
 
@@ -152,14 +151,7 @@ def _one(case: Case, times: Times, wall_s: float, keep: tuple[str, ...]) -> Resu
 def _alone(spec: Spec, keep: tuple[str, ...]) -> Result:
     """Emulate a point that goes in no batch, and the training step around it if it asks for one."""
     try:
-        if spec.training is None:
-            return result_of(run(spec), keep)
-        trained = train(spec)
-        outcome = _asked(spec, trained.outcomes) or run(spec)
+        outcome, trained = run_with_step(spec)
         return result_of(outcome, keep, trained)
     except SpecError as error:
         return failed(error)
-
-
-def _asked(spec: Spec, outcomes: dict[str, Outcome]) -> Outcome | None:
-    return next((each for each in outcomes.values() if each.spec == spec), None)
