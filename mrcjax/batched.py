@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mrcjax.case import Case
 from mrcjax.engine import Config, Times, emulate
 from mrcjax.programs import compiled, structure
 
@@ -21,11 +20,12 @@ WIDTH_LANES = 4096  # lanes of all ranks that a CPU takes at once: more fall out
 WIDEST = 32  # points side by side
 
 
-def width_of(case: Case, room: int) -> int:
-    """Points that go side by side; room: of the batch."""
+def width_of(inputs: tuple, room: int) -> int:
+    """Points that go side by side; inputs: arguments of `emulate`; room: of the batch."""
     if jax.default_backend() != "cpu":
         return room
-    lanes = max((phase.lanes for phase in case.schedule.phases), default=1) * case.network.ranks
+    _, network, schedule = inputs
+    lanes = max((phase.lanes for phase in schedule.phases), default=1) * network.ranks
     return int(np.clip(WIDTH_LANES // max(lanes, 1), 1, min(room, WIDEST)))
 
 

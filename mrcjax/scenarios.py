@@ -30,7 +30,7 @@ def scenario_times(
     """
     count = case.spec.faults.scenarios
     room = _batch_size(case, count)
-    width = width_of(case, room)
+    width = width_of((case.params, case.network, schedule), room)
     dtype = case.params.capacity_bytes_per_s.dtype
     times, cut_off = [], []
     for first in range(0, count, room):

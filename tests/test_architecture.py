@@ -23,7 +23,7 @@ CHAIN = [
     {"engine"},
     {"faults"},
     {"case", "devices", "outcome"},
-    {"batched"},
+    {"batched", "larger"},
     {"aggregate", "bound", "fluid", "round_order", "training", "archive", "scenarios"},
     {"findings"},
     {"emulation", "report"},

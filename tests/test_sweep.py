@@ -13,7 +13,8 @@ import mrcjax
 from mrcjax import programs
 from mrcjax.archive import ArchiveError
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
-from mrcjax.sweeping import batch, make_plan, running
+from mrcjax.sweeping import batch, classes, make_plan, running
+from mrcjax.sweeping.group import Group
 
 BASE = """
 [network]
@@ -347,7 +348,7 @@ def test_resume_does_what_is_missing_and_no_more(tmp_path):
 
 
 def test_stopped_between_batches_it_keeps_what_is_done(tmp_path):
-    text = BASE + "[sweep]\nnetwork.ranks = [8, 9, 10, 11]"
+    text = BASE + "[sweep]\nnetwork.rails = [1, 2, 3, 4]"
     stops = iter([False, True])
     found = mrcjax.sweep(text, tmp_path / "s.h5", is_stopped=lambda: next(stops))
     assert sorted(found.status.astype(str).tolist()) == ["done", "done", "missing", "missing"]
@@ -365,6 +366,73 @@ def test_many_points_take_one_program(tmp_path):
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     assert {*found.status.astype(str)} == {"done"}
     assert len(programs._made) == before + 1
+
+
+def test_sizes_share_a_program_where_that_is_cheaper(tmp_path):
+    asked = "[sweep]\nnetwork.ranks = { from = 2, to = 38, step = 3 }\ncollective.size = ['1 MB', '1 GB']"  # noqa: E501
+    spec = load_sweep(BASE + asked, ['network.latency="400 ns"'])
+    (group,) = make_plan(spec.points()).groups
+    assert (len(group.points), len(group.ranks), group.larger.network.ranks) == (26, 13, 38)
+    assert "13 sizes from 2 to 38 ranks" in group.title
+    before = len(programs._made)
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    assert len(programs._made) == before + 1
+    for at, point in spec.points():
+        alone = mrcjax.run(point.spec)
+        assert found["time_s"][at] == alone.time_s
+        assert np.array_equal(found.finish_s(at), alone.finish_s)
+        assert found["binding_name"][at] == alone.binding.name
+
+
+def group(ranks, points, seconds, kin="one", compile_s=2.0):
+    spec = load_sweep(BASE + "[sweep]\nnetwork.rails = [1]", [f"network.ranks={ranks}"])
+    point = spec.point((0,))
+    return Group(
+        points=(point,) * points,
+        ids=("",) * points,
+        room=1,
+        sends=7,
+        bytes_each=1,
+        seconds_each=seconds,
+        compile_s=compile_s,
+        batched=True,
+        ranks=(ranks,),
+        example=point.spec,
+        kin=kin,
+    )
+
+
+def taken_s(groups):
+    """What it takes to compile and run classes: by what was weighed alone where one is alone."""
+    most = max(each.ranks[0] for each in groups)
+    factor = [1.0 if len(groups) == 1 else classes.LAID * most / g.ranks[0] for g in groups]
+    run = sum(len(g.points) * g.seconds_each * f for g, f in zip(groups, factor, strict=True))
+    return groups[-1].compile_s + run
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_are_the_cheapest_of_all_cuts(seed):
+    rng = np.random.default_rng(seed)
+    ranks = np.sort(rng.choice(np.arange(2, 5000), 7, replace=False))
+    groups = [group(int(n), int(rng.integers(1, 9)), 1e-9 * float(n) ** 2.5) for n in ranks]
+    cuts = []
+    for mask in range(64):
+        parts = [[groups[0]]]
+        for i, each in enumerate(groups[1:]):
+            parts += [[]] if mask >> i & 1 else []
+            parts[-1].append(each)
+        cuts.append(sum(map(taken_s, parts)))
+    shuffled = [groups[i] for i in rng.permutation(7)]
+    found = classes.classes([*shuffled, group(9, 2, 1.0, kin=None)], 1)
+    assert len(found[-1].points) == 2
+    sizes = {each.ranks: each for each in found[:-1]}
+    assert sorted(n for part in sizes for n in part) == ranks.tolist()
+    by_ranks = {each.ranks[0]: each for each in groups}
+    chosen = sum(taken_s([by_ranks[n] for n in part]) for part in sizes)
+    assert chosen == pytest.approx(min(cuts), rel=1e-12)
+    for part, each in sizes.items():
+        assert len(each.points) == sum(len(by_ranks[n].points) for n in part)
+        assert (each.larger is None) == (len(part) == 1)
 
 
 def test_training_is_swept_with_its_step(tmp_path):

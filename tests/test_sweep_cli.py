@@ -63,7 +63,8 @@ def test_explain_runs_nothing(spec, tmp_path, capsys):
     assert cli.main(["sweep", str(spec), "--explain", "--set", "network.ranks=64,128"]) == 0
     text = capsys.readouterr().out
     assert "12 points" in text
-    assert "2 programs" in text
+    assert "1 program\n" in text
+    assert "2 sizes from 64" in text
     assert not list(tmp_path.glob("*.h5"))
 
 
@@ -94,8 +95,8 @@ def test_wrong_sweeps_end_with_one_line(spec, words, what, capsys):
 
 def long_sweep(tmp_path):
     path = tmp_path / "long.toml"
-    # one rank more each: every point a program of its own, so that there is time to interrupt
-    path.write_text(SPEC + "[sweep]\nnetwork.ranks = { from = 4, count = 60 }\n")
+    # one rail more each: every point a program of its own, so that there is time to interrupt
+    path.write_text(SPEC + "[sweep]\nnetwork.rails = { from = 1, count = 60 }\n")
     return path, tmp_path / "long.h5"
 
 

@@ -132,7 +132,7 @@ def test_points_of_a_lost_batch_are_tried_alone(monkeypatch):
     tried = []
 
     def each(given, *_):
-        tried.append([(len(specs), room) for specs, room, _ in given])
+        tried.append([(len(specs), room) for specs, room, *_ in given])
         for number, batch in enumerate(given):
             kills = any(spec.faults.random[0].seed == 2 for spec in batch[0])
             yield (

@@ -44,14 +44,21 @@ def none_dealt(network: Network) -> Dealt:
 
 
 def detoured(
-    network: Network, phase: Phase, src: jax.Array, dst: jax.Array, active: jax.Array, dealt: Dealt
+    network: Network,
+    phase: Phase,
+    src: jax.Array,
+    dst: jax.Array,
+    active: jax.Array,
+    dealt: Dealt,
+    size: int | jax.Array | None = None,
 ) -> tuple[Route, Dealt]:
     """`route`, with sends whose own way is down on the ways that are left.
 
     `network.reroute` = "spread": equal parts on all of them; chunks that `direct` deals whole to
     the ports stay whole and go where fewest went. "neighbour": all on the next port that is up. A
     send that has no way left keeps its own. active: (lanes, ranks) bool, what is sent. dealt: what
-    was dealt in the rounds before, and comes back with this round.
+    was dealt in the rounds before, and comes back with this round. size: () int, positions of a
+    group that are there; None = all.
     """
     if not network.reroute:
         return route(network, phase, src, dst), dealt
@@ -70,7 +77,9 @@ def detoured(
     if network.reroute == "neighbour":
         index = _nth(others_up, _place(network, own) + 1, jnp.zeros((), jnp.int32))
     elif is_dealt:
-        index, dealt = _deal(network, phase, own, others_up, active & ~stays, dealt)
+        size = phase.layout[1] if size is None else size
+        extra = (size - 1) % phase.lanes % network.ports
+        index, dealt = _deal(network, phase, own, others_up, active & ~stays, dealt, extra)
     else:
         return _several(network, own, ways, others_up, lane, inside, stays), dealt
     chosen = _where(stays, own, _take(ways, index))
@@ -128,15 +137,21 @@ def _by_hash(network: Network) -> bool:
 
 
 def _deal(
-    network: Network, phase: Phase, own: Ends, up: jax.Array, moved: jax.Array, dealt: Dealt
+    network: Network,
+    phase: Phase,
+    own: Ends,
+    up: jax.Array,
+    moved: jax.Array,
+    dealt: Dealt,
+    extra: int | jax.Array,
 ) -> tuple[jax.Array, Dealt]:
     """Choose the port of every moved chunk: where sender and receiver have had fewest so far.
 
     Lane by lane: on a lane the receivers are a permutation of the senders, so all ranks choose at
     once. Ports that have one chunk fewer from the start come first. up: (ports, lanes, ranks).
+    extra: ports below it have one chunk more.
     """
     num = network.ports
-    extra = (phase.layout[1] - 1) % phase.lanes % num  # ports below it have one chunk more
     port = jnp.arange(num)[:, None]
     order = (port - extra) % num
     more = port < extra

@@ -1,6 +1,7 @@
 """Who sends what to whom in which round: functions of (round, rank, lane), tables where needed."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,27 +61,21 @@ class Phase:
     crossing: int = -1  # sends of a round that leave their switch; -1 = not counted
     tree: int = -1  # which entry of Schedule.trees reduces and multicasts; -1 = none
     flow: str = ""  # what its switches do, see `engine.trees`
+    extent: int = -1  # which entry of Schedule.extents says how much of it is there; -1 = all
 
     @property
     def is_along_lines(self) -> bool:
         """Whether every send goes to the next rank of its lane's line."""
         return bool(self.lines) and self.per_round == 0
 
-    def num_active_lanes(self, round_: int) -> int:
-        """Lanes that send in a round (shifts grow with the lane)."""
-        size = self.layout[1]
-        return sum(
-            self.first + round_ * self.per_round + c * self.per_lane < size
-            for c in range(self.lanes)
-        )
-
-    @property
-    def num_full_rounds(self) -> int:
-        """Leading rounds in which every lane sends."""
-        full = self.rounds
-        while full and self.num_active_lanes(full - 1) < self.lanes:
-            full -= 1
-        return full
+    def rounds_of_lanes(self, extent: "Extent | None" = None) -> Any:
+        """Rounds in which each lane sends, (lanes,) int: shifts grow with round and lane."""
+        np_, size, rounds = np, self.layout[1], self.rounds
+        if extent is not None:
+            np_, size, rounds = jnp, extent.size, extent.rounds
+        room = size - 1 - self.first - np_.arange(self.lanes) * self.per_lane
+        steps = room // self.per_round + 1 if self.per_round else rounds
+        return np_.where(room >= 0, np_.minimum(steps, rounds), 0)
 
     def shift(self, round_: jax.Array | int) -> jax.Array:
         """Positions from sender to receiver, (lanes,)."""
@@ -100,11 +95,26 @@ class Table:
 
 
 @pytree
+class Extent:
+    """How much is there of a phase laid out for more ranks than there are, () int each.
+
+    ranks: the first ones take part, the others neither send nor receive. size: of the positions
+    of each group, in the place of the layout's. rounds: in the place of the phase's, which say
+    only whether there are any.
+    """
+
+    ranks: jax.Array
+    size: jax.Array
+    rounds: jax.Array
+
+
+@pytree
 class Schedule:
     """Phases in program order, and the index arrays some of them need.
 
     orders[j]: (lanes, ranks) int, rank at each position of a lane's ring. offsets[j]: (rounds,
     lanes) int, mixed-radix offsets on direct wiring, 0 = idle. trees: switches that reduce.
+    extents: numbers in the place of sizes of the phases; all of one number of ranks.
     """
 
     orders: tuple[jax.Array, ...]
@@ -114,6 +124,11 @@ class Schedule:
     kind: str = static()
     algorithm: str = static()
     trees: tuple[Tree, ...] = ()
+    extents: tuple[Extent, ...] = ()
+
+    def extent(self, phase: Phase) -> Extent | None:
+        """How much of a phase is there; None = all of it."""
+        return self.extents[phase.extent] if phase.extent >= 0 else None
 
 
 def peers(
@@ -135,15 +150,12 @@ def peers(
         size, _, _ = _columns(phase)
         active = jnp.broadcast_to(round_ < size - 1, (phase.lanes, network.ranks))
         return _along(phase, ranks, phase.first + round_ * phase.per_round), active
-    _, size, stride = phase.layout
+    extent = schedule.extent(phase)
+    size = phase.layout[1] if extent is None else extent.size
     shift = phase.shift(round_)[:, None]
     active = jnp.broadcast_to(shift < size, (phase.lanes, network.ranks))
-    if phase.order >= 0:
-        order = schedule.orders[phase.order]
-        position = jnp.argsort(order, axis=1)
-        return jnp.take_along_axis(order, (position + shift) % size, axis=1), active
-    position = ranks // stride % size
-    return ranks + ((position + shift) % size - position) * stride, active
+    active = active if extent is None else active & (ranks < extent.ranks)
+    return _turned(phase, schedule, ranks, shift), active
 
 
 def owners(
@@ -158,15 +170,24 @@ def owners(
         move = start + round_ * per_round
         move = move + (phase.first + round_ * phase.per_round if to_receiver else 0)
         return _along(phase, ranks, move)
-    _, size, stride = phase.layout
     move = start + round_ * per_round
     move = move + (phase.shift(round_)[:, None] if to_receiver else 0)
+    return _turned(phase, schedule, ranks, move)
+
+
+def _turned(phase: Phase, schedule: Schedule, ranks: jax.Array, move: jax.Array | int) -> jax.Array:
+    """Rank `move` positions on in each group, (lanes, ranks); one that is not there stays."""
+    _, size, stride = phase.layout
+    extent = schedule.extent(phase)
+    size = size if extent is None else extent.size
     if phase.order >= 0:
         order = schedule.orders[phase.order]
         position = jnp.argsort(order, axis=1)
-        return jnp.take_along_axis(order, (position + move) % size, axis=1)
-    position = ranks // stride % size
-    return ranks + ((position + move) % size - position) * stride
+        there = jnp.take_along_axis(order, (position + move) % size, axis=1)
+    else:
+        position = ranks // stride % size
+        there = ranks + ((position + move) % size - position) * stride
+    return there if extent is None else jnp.where(ranks < extent.ranks, there, ranks)
 
 
 def _columns(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

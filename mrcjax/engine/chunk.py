@@ -80,9 +80,12 @@ def emulate(
         (moved, last), more = jax.lax.scan(again, carry, length=repeats - 1)
         seen += [of_periods(each, first + period, period) for each in more]
         arrivals += [None] * (period * (repeats - 2)) + list(last)
+    finish = moved.finish
+    if schedule.extents:
+        finish = jnp.where(jnp.arange(network.ranks) < schedule.extents[0].ranks, finish, NEVER)
     return Times(
-        time_s=latest(moved.finish),
-        finish_s=moved.finish,
+        time_s=latest(finish),
+        finish_s=finish,
         link_bytes=jax.lax.stop_gradient(moved.link_bytes[:-1]),
         seen=tuple(seen),
     )

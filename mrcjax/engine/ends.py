@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from mrcjax.collective.schedule import Extent
 from mrcjax.engine.jitter import Jitter
 from mrcjax.engine.maxplus import move
 from mrcjax.engine.params import Params, Shares
@@ -29,9 +30,10 @@ class Ends:
     reduction_bytes_per_s: jax.Array | None
     jitter: Jitter | None
     shares: Shares | None = None  # cut `bytes`, then (1, ranks) or (1, 1), over the lanes
+    extent: Extent | None = None  # how much of the phase is there; None = all of it
 
 
-def ends_of(params: Params, network: Network, plan: Plan) -> Ends:
+def ends_of(params: Params, network: Network, plan: Plan, extent: Extent | None) -> Ends:
     """Look up the links of a phase's lanes and what is sent."""
     prefix = "node " if plan.phase.domain == "node" else ""
 
@@ -60,7 +62,22 @@ def ends_of(params: Params, network: Network, plan: Plan) -> Ends:
         reduction_bytes_per_s=params.reduction_bytes_per_s,
         jitter=params.jitter,
         shares=shares,
+        extent=extent,
     )
+
+
+def moved(plan: Plan, ends: Ends, x: jax.Array, shift: jax.Array) -> jax.Array:
+    """Values of senders at their receivers, `shift` (lanes,) positions on; see `move`."""
+    size = None if ends.extent is None else ends.extent.size
+    return move(x, shift, plan.phase.layout, size)
+
+
+def active_of(plan: Plan, ends: Ends, shift: jax.Array) -> jax.Array:
+    """Which sends of a round there are, (lanes, 1), or (lanes, ranks) where not all ranks are."""
+    lane, extent = jnp.arange(plan.lanes), ends.extent
+    size = plan.phase.layout[1] if extent is None else extent.size
+    active = ((lane < plan.phase.lanes) & (shift < size))[:, None]
+    return active if extent is None else active & (jnp.arange(plan.ranks) < extent.ranks)
 
 
 def work_of(plan: Plan, ends: Ends, k, shift, active):
@@ -74,8 +91,8 @@ def work_of(plan: Plan, ends: Ends, k, shift, active):
         owner = owner + shift if to_receiver else owner
         if ends.shares is not None:
             return _shared_work(plan, ends, k, shift, owner, active)
-        out_bytes = move(ends.bytes, -owner, plan.phase.layout)
-        in_bytes = move(ends.bytes, shift - owner, plan.phase.layout)
+        out_bytes = moved(plan, ends, ends.bytes, -owner)
+        in_bytes = moved(plan, ends, ends.bytes, shift - owner)
         out_seconds = out_bytes / ends.egress_capacity
         in_seconds = in_bytes / ends.ingress_capacity
     if not plan.masked:

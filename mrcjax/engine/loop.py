@@ -14,17 +14,35 @@ SAME = 1e-13  # relative to the clock: when two growths count as one common valu
 Step = Callable[[jax.Array, Any, Any], Any]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any) -> Any:
+def run_rounds(
+    step: Step, rounds: int | jax.Array, repeats: bool, state: Any, operands: Any
+) -> Any:
     """Apply `step(round, state, operands)` for every round.
 
     state: (clocks, tallies): pytrees of arrays; clocks are times, tallies grow by what a round
     adds. `repeats` says that a round's map does not depend on its number: then, once every clock
     in use grew by one common value over a stride of rounds, the strides that are left do the same,
     and are added at once. Under differentiation all rounds run, as a scan in blocks of about the
-    square root of their number whose inside is computed again in the reverse pass.
+    square root of their number whose inside is computed again in the reverse pass. Where the
+    number of rounds is traced there is no reverse pass.
     """
-    if not repeats or rounds <= 2 * STRIDE:
+    if isinstance(rounds, int):
+        return _rounds_with_derivative(step, rounds, repeats, state, operands)
+    return _plain_rounds(step, rounds, repeats, state, operands)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _rounds_with_derivative(
+    step: Step, rounds: int, repeats: bool, state: Any, operands: Any
+) -> Any:
+    return _plain_rounds(step, rounds, repeats, state, operands)
+
+
+def _plain_rounds(
+    step: Step, rounds: int | jax.Array, repeats: bool, state: Any, operands: Any
+) -> Any:
+    is_short = isinstance(rounds, int) and rounds <= 2 * STRIDE
+    if not repeats or is_short:
         return jax.lax.fori_loop(0, rounds, lambda k, s: step(k, s, operands), state)
 
     start = state[0]
@@ -38,7 +56,8 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
         after = jax.lax.fori_loop(done, done + stride, lambda k, s: step(k, s, operands), before)
         left = rounds - done - stride
         steady, growth = _common_growth(start, before[0], after[0])
-        skips = jnp.where(steady & (stride == STRIDE), left // STRIDE, 0)
+        may_skip = steady & (stride == STRIDE) & (rounds > 2 * STRIDE)
+        skips = jnp.where(may_skip, left // STRIDE, 0)
 
         def skip(old, new):
             return jnp.where((skips == 0) | (new == old), new, new + skips * growth)
@@ -50,8 +69,8 @@ def run_rounds(step: Step, rounds: int, repeats: bool, state: Any, operands: Any
     return jax.lax.while_loop(unfinished, advance, (jnp.zeros((), jnp.int32), state))[1]
 
 
-@run_rounds.defjvp
-def _run_rounds_jvp(step, rounds, repeats, primals, tangents):
+@_rounds_with_derivative.defjvp
+def _rounds_jvp(step, rounds, repeats, primals, tangents):
     del repeats
     state, operands = primals
     return jax.jvp(lambda s, o: _checkpointed(step, rounds, s, o), (state, operands), tangents)

@@ -71,14 +71,41 @@ def _segment_max(x: jax.Array, segment: jax.Array, num: int) -> jax.Array:
     return _segment_max_of(x, segment, jnp.full((num,), -jnp.inf, x.dtype))
 
 
-def move(x: jax.Array, shift: jax.Array, layout: tuple[int, int, int]) -> jax.Array:
+def move(
+    x: jax.Array,
+    shift: jax.Array,
+    layout: tuple[int, int, int],
+    size: jax.Array | None = None,
+) -> jax.Array:
     """Carry values from senders to receivers: out[c, position + shift[c]] = x[c, position].
 
     x: (lanes, ranks); shift: (lanes,) int; layout: (blocks, size, stride) of the ranks. A copy of
     the array laid behind itself turns each lane's rotation into one contiguous slice; as a
     primitive its transpose is the rotation back, where JAX would make a scatter of the slice.
+    size: () int, where only the first positions of each group are there; the others keep theirs.
     """
+    if size is not None:
+        return _rotate_among(x, shift, layout, size)
     return _move_p.bind(x, shift, layout=layout)
+
+
+def _rotate_among(
+    x: jax.Array, shift: jax.Array, layout: tuple[int, int, int], size: jax.Array
+) -> jax.Array:
+    """Rotate the first `size` positions: what comes round the end is a second slice."""
+    blocks, width, stride = layout
+    back = shift % size
+    grid = x.reshape(x.shape[0], blocks, width, stride)
+    twice = jnp.concatenate([grid, grid], axis=2)
+
+    def turn(row: jax.Array, start: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_slice(row, (0, start, 0), (blocks, width, stride))
+
+    straight = jax.vmap(turn)(twice, width - back)
+    around = jax.vmap(turn)(twice, size - back)
+    position = jnp.arange(width)[:, None]
+    moved = jnp.where(position < back[:, None, None, None], around, straight)
+    return jnp.where(position < size, moved, grid).reshape(x.shape)
 
 
 def _rotate(x: jax.Array, shift: jax.Array, layout: tuple[int, int, int]) -> jax.Array:

@@ -99,7 +99,9 @@ def run_phase(
         jnp.concatenate([params.capacity_bytes_per_s, jnp.ones((1,), dtype)]),
         jnp.concatenate([params.latency_s, jnp.zeros((1,), dtype)]),
         None if params.loss is None else jnp.append(1.0 - params.loss, jnp.ones((1,), dtype)),
-        _route(network, phase, *peers(phase, schedule, network, 0), none_dealt(network))[0]
+        _route(network, schedule, phase, *peers(phase, schedule, network, 0), none_dealt(network))[
+            0
+        ]
         if fixed
         else None,
         lanes.lane_free,
@@ -112,7 +114,9 @@ def run_phase(
     tallies = jnp.zeros_like(lanes.link_free), none_dealt(network)
     state, seen = ((lanes, entry), tallies), None
     if watch is None:
-        state = run_rounds(partial(_round, plan), phase.rounds, repeats, state, operands)
+        extent = schedule.extent(phase)
+        rounds = phase.rounds if extent is None else extent.rounds
+        state = run_rounds(partial(_round, plan), rounds, repeats, state, operands)
     else:
         step = partial(_watched_round, plan, watch)
         state, seen = watched_rounds(step, phase.rounds, state, operands)
@@ -121,10 +125,17 @@ def run_phase(
 
 
 def _route(
-    network: Network, phase: Phase, dst: jax.Array, active: jax.Array, dealt: Dealt
+    network: Network,
+    schedule: Schedule,
+    phase: Phase,
+    dst: jax.Array,
+    active: jax.Array,
+    dealt: Dealt,
 ) -> tuple[Route, Dealt]:
     src = jnp.broadcast_to(jnp.arange(network.ranks)[None, :], dst.shape)
-    return detoured(network, phase, src, dst, active, dealt)
+    extent = schedule.extent(phase)
+    size = None if extent is None else extent.size
+    return detoured(network, phase, src, dst, active, dealt, size)
 
 
 def _round(plan: PathPlan, k: jax.Array, state, operands: Operands):
@@ -152,7 +163,7 @@ def _round_and_sends(plan: PathPlan, k: jax.Array, state, operands: Operands):
     dst, active = peers(phase, operands.schedule, network, k)
     ways = operands.route
     if ways is None:
-        ways, dealt = _route(network, phase, dst, active, dealt)
+        ways, dealt = _route(network, operands.schedule, phase, dst, active, dealt)
     links = tuple(jnp.where(active, link, network.no_link) for link in ways.hops)
     sizes = params.chunk_bytes[phase.sizes]
     if phase.table >= 0:

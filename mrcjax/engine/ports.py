@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from mrcjax.collective.schedule import Phase, Schedule
 from mrcjax.engine.arrival import first_come
 from mrcjax.engine.cut import Given, Kind, cut_rounds
-from mrcjax.engine.ends import Ends, ends_of, work_of
+from mrcjax.engine.ends import Ends, active_of, ends_of, moved, work_of
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
 from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
-from mrcjax.engine.maxplus import later, move, segment_max
+from mrcjax.engine.maxplus import later, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.plan import Plan, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import queue, slots
-from mrcjax.engine.spread import spread
+from mrcjax.engine.spread import spread, spread_among
 from mrcjax.engine.watching import Seen, Watch, look, watched_rounds
 from mrcjax.network.links import Network
 from mrcjax.pytree import pytree
@@ -63,6 +63,8 @@ def run_phase(
     num_ports, ranks = ports.ingress_free.shape
     inside = phase.domain == "network" and len(inner_links(network, schedule, phase, 0)) > 0
     reduces = phase.reduces and params.reduction_bytes_per_s is not None
+    extent = schedule.extent(phase)
+    fills = ports.lane_free.shape[0] != phase.lanes
     plan = Plan(
         phase=phase,
         ports=num_ports,
@@ -71,14 +73,14 @@ def run_phase(
         rule=inner_rule(network, phase, config),
         store_and_forward=config.switching == "store_and_forward",
         # a weight of zero leaves a lane without its part of a send
-        masked=ports.lane_free.shape[0] != phase.lanes or params.shares is not None,
+        masked=fills or params.shares is not None or extent is not None,
         brief=watch is None
         and ports.lane_free.shape[0] == num_ports
         and phase.needs == "own"
         and not reduces
         and not in_arrival_order(network, phase, config),
     )
-    ends = ends_of(params, network, plan)
+    ends = ends_of(params, network, plan, extent)
     if not reduces:
         ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
     equal = ends.egress_seconds is not None
@@ -86,7 +88,7 @@ def run_phase(
     hops = inside_of(params, network, schedule, phase, inside, fixed)
     dtype = params.capacity_bytes_per_s.dtype
     never = jnp.full((plan.lanes, ranks), NEVER, dtype)
-    entry = jnp.concatenate([entry, never[phase.lanes :]]) if plan.masked else entry
+    entry = jnp.concatenate([entry, never[phase.lanes :]]) if fills else entry
     if phase.needs == "own":
         ports = Ports(**{**vars(ports), "lane_free": later(ports.lane_free, entry)})
     clocks = (ports, entry if phase.needs == "lane" else never, fabric_free)
@@ -94,36 +96,60 @@ def run_phase(
     state = (clocks, (jnp.zeros_like(fabric_free), port_bytes))
     repeats = config.fast_forward and fixed and equal and dtype == jnp.float64
     repeats = repeats and params.jitter is None
-    # Idle lanes appear in the last rounds at most; with a fabric one loop for all rounds compiles
-    # in half the time and the masks cost next to nothing.
-    full = 0 if plan.masked else phase.num_full_rounds
-    full = 0 if inside and full < phase.rounds else full
     seen = None
     if watch is not None:
         masked = Plan(**{**vars(plan), "masked": True})
         step = partial(_watched_round, masked, watch)
         state, seen = watched_rounds(step, phase.rounds, state, (ends, hops))
-    elif full and plan.brief and equal and not inside and params.jitter is None:
-        state = _spread(plan, full, ends, state)
-    elif _is_cut_straight(plan, inside, params):
-        state = _cut(plan, ends, state)
-    elif full and not in_arrival_order(network, phase, config):
-        state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
-    if watch is not None or _is_cut_straight(plan, inside, params):
-        pass
     elif in_arrival_order(network, phase, config):
         state = _all_at_once(params, plan, ends, hops, state)
-    elif full < phase.rounds:
-        masked = Plan(**{**vars(plan), "masked": True})
-        step = partial(_round, masked, full)
-        state = run_rounds(step, phase.rounds - full, repeats, state, (ends, hops))
+    elif _is_cut_straight(plan, inside, params):
+        state = _cut(plan, ends, state)
+    else:
+        all_rounds = _all_rounds if extent is None else _rounds_among
+        state = all_rounds(plan, repeats, ends, hops, state)
     (ports, arrived, fabric_free), (link_bytes, port_bytes) = state
     arrivals = _arrivals(plan, ports, arrived, ends)
     link_bytes = _add_port_bytes(network, plan, ends, link_bytes, port_bytes)
     return ports, fabric_free, arrivals[: phase.lanes], link_bytes, seen
 
 
-def _round(plan: Plan, start: int, k: jax.Array, state, operands):
+def _all_rounds(plan: Plan, repeats: bool, ends: Ends, hops: Inside, state):
+    """Round after round: first those in which every lane sends, then those with idle lanes."""
+    phase = plan.phase
+    # Idle lanes appear in the last rounds at most; with a fabric one loop for all rounds compiles
+    # in half the time and the masks cost next to nothing.
+    full = 0 if plan.masked else int(phase.rounds_of_lanes()[-1])
+    full = 0 if hops.enabled and full < phase.rounds else full
+    if full and _is_spread(plan, ends, hops):
+        state = _spread(plan, full, ends, state)
+    elif full:
+        state = run_rounds(partial(_round, plan, 0), full, repeats, state, (ends, hops))
+    if full < phase.rounds:
+        masked = Plan(**{**vars(plan), "masked": True})
+        step = partial(_round, masked, full)
+        state = run_rounds(step, phase.rounds - full, repeats, state, (ends, hops))
+    return state
+
+
+def _rounds_among(plan: Plan, repeats: bool, ends: Ends, hops: Inside, state):
+    """The same of a phase that is there in part, whose rounds are a number like others."""
+    phase, extent, first = plan.phase, ends.extent, 0
+    assert extent is not None
+    if plan.lanes == phase.lanes and _is_spread(plan, ends, hops):
+        first = phase.rounds_of_lanes(extent)[-1]
+        state = _spread(plan, first, ends, state)
+    step = partial(_round, plan, first)
+    return run_rounds(step, extent.rounds - first, repeats, state, (ends, hops))
+
+
+def _is_spread(plan: Plan, ends: Ends, hops: Inside) -> bool:
+    """Whether equal chunks meet nothing between the ports; see `spread`."""
+    is_plain = ends.egress_seconds is not None and ends.jitter is None
+    return plan.brief and is_plain and not hops.enabled
+
+
+def _round(plan: Plan, start: int | jax.Array, k: jax.Array, state, operands):
     """One round of the clocks and tallies."""
     return _round_and_sends(plan, start, k, state, operands)[0]
 
@@ -155,7 +181,7 @@ def _watched_round(plan: Plan, watch: Watch, k: jax.Array, state, operands):
     return after, look(watch, phase, hops.schedule, network, k, sends, work, free)
 
 
-def _round_and_sends(plan: Plan, start: int, k: jax.Array, state, operands):
+def _round_and_sends(plan: Plan, start: int | jax.Array, k: jax.Array, state, operands):
     """One round: out of the sender's port, through the fabric, into the receiver's port.
 
     Also when its sends may begin, have left, and (unless the plan is brief) what each rank
@@ -165,9 +191,8 @@ def _round_and_sends(plan: Plan, start: int, k: jax.Array, state, operands):
     ends, hops = operands
     k = k + start
     phase = plan.phase
-    lane = jnp.arange(plan.lanes)
-    shift = phase.first + k * phase.per_round + lane * phase.per_lane
-    active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
+    shift = phase.first + k * phase.per_round + jnp.arange(plan.lanes) * phase.per_lane
+    active = active_of(plan, ends, shift)
     out_bytes, in_bytes, out_seconds, in_seconds = work_of(plan, ends, k, shift, active)
     received = active
     if ends.shares is not None:  # a lane without weight sends nothing
@@ -182,7 +207,7 @@ def _round_and_sends(plan: Plan, start: int, k: jax.Array, state, operands):
             head, tail, fabric_free, work = cross(plan, hops, k, head, tail, sent, fabric_free)
             link_bytes = link_bytes + work
     with jax.named_scope("ingress"):
-        head, tail = move(head, shift, phase.layout), move(tail, shift, phase.layout)
+        head, tail = moved(plan, ends, head, shift), moved(plan, ends, tail, shift)
         _, end, ingress_free = _into_port(plan, head, tail, in_seconds, ports.ingress_free)
     reducer_free, arrival = ports.reducer_free, tail
     if plan.brief:
@@ -205,21 +230,26 @@ def _round_and_sends(plan: Plan, start: int, k: jax.Array, state, operands):
     return after, (begin, lane_free, arrival, out_bytes, in_bytes)
 
 
-def _spread(plan: Plan, rounds: int, ends: Ends, state):
+def _spread(plan: Plan, rounds: int | jax.Array, ends: Ends, state):
     """The first rounds of a phase in which nothing is met between the ports; see `spread`."""
     (ports, _, fabric_free), tallies = state
     assert ends.egress_seconds is not None
     assert ends.ingress_seconds is not None
-    ingress_free, tails = spread(
-        plan.phase,
-        rounds,
-        plan.store_and_forward,
+    numbers = (
         ports.lane_free,
         ports.ingress_free,
         ends.egress_seconds,
         ends.ingress_seconds,
         ends.egress_latency_s,
     )
+    if isinstance(rounds, int):
+        ingress_free, tails = spread(plan.phase, rounds, plan.store_and_forward, *numbers)
+    else:
+        assert ends.extent is not None
+        size = ends.extent.size
+        ingress_free, tails = spread_among(
+            size, plan.phase, rounds, plan.store_and_forward, *numbers
+        )
     lane_free = ports.lane_free + rounds * ends.egress_seconds
     ports = Ports(lane_free, ports.egress_free, ingress_free, ports.reducer_free)
     return (ports, tails, fabric_free), tallies
@@ -272,7 +302,7 @@ def _all_at_once(params: Params, plan: Plan, ends: Ends, hops: Inside, state):
 
     def leave(ports: Ports, k):
         shift = phase.first + k * phase.per_round + lane * phase.per_lane
-        active = ((lane < phase.lanes) & (shift < phase.layout[1]))[:, None]
+        active = active_of(masked, ends, shift)
         out_bytes, in_bytes, seconds, _ = work_of(masked, ends, k, shift, active)
         begin = ports.lane_free
         begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
@@ -361,10 +391,11 @@ def _arrivals(plan: Plan, ports: Ports, arrived: jax.Array, ends: Ends) -> jax.A
     """
     if not plan.brief:
         return arrived
-    busy = jnp.asarray([c < plan.phase.num_active_lanes(0) for c in range(plan.lanes)])[:, None]
+    busy = jnp.asarray(plan.phase.rounds_of_lanes(ends.extent) > 0)
+    busy = jnp.pad(busy, (0, plan.lanes - plan.phase.lanes))[:, None]
     busy = busy if ends.shares is None else busy & (arrived > NEVER)
     last = later(ports.ingress_free, arrived) + ends.ingress_latency_s
-    return jnp.where(busy & (jnp.arange(plan.lanes) < plan.phase.lanes)[:, None], last, NEVER)
+    return jnp.where(busy, last, NEVER)
 
 
 def _add_port_bytes(network: Network, plan: Plan, ends: Ends, link_bytes, port_bytes):
@@ -372,13 +403,9 @@ def _add_port_bytes(network: Network, plan: Plan, ends: Ends, link_bytes, port_b
     phase = plan.phase
     prefix = "node " if phase.domain == "node" else ""
     if port_bytes is None:
-        sends = [0] * plan.lanes
-        for c in range(phase.lanes):
-            room = phase.layout[1] - 1 - phase.first - c * phase.per_lane
-            if room >= 0:
-                steps = room // phase.per_round + 1 if phase.per_round else phase.rounds
-                sends[c] = min(steps, phase.rounds)
-        total = jnp.asarray(sends, ends.bytes.dtype)[:, None] * ends.bytes
+        sends = jnp.asarray(phase.rounds_of_lanes(ends.extent), ends.bytes.dtype)
+        sends = jnp.pad(sends, (0, plan.lanes - phase.lanes))
+        total = sends[:, None] * ends.bytes
         port_bytes = jnp.broadcast_to(total, (2, plan.lanes, plan.ranks))
     for way, lanes in zip(("egress", "ingress"), port_bytes, strict=True):
         tier = network.tier(prefix + way)

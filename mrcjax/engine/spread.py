@@ -17,6 +17,8 @@ import jax.numpy as jnp
 from mrcjax.collective.schedule import Phase
 from mrcjax.engine.maxplus import move
 
+TOGETHER = 4  # rounds in one pass
+
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def spread(
@@ -36,14 +38,47 @@ def spread(
     lane sends.
     """
     sent = _Sent(phase, store_and_forward, lane_free + latency, out_seconds)
-
-    def one(k, state):
-        head, tail = sent.heads_and_tails(k)
-        return jnp.maximum(head, state[0]) + in_seconds, jnp.maximum(tail, state[1])
-
-    start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf))
     # some rounds in one pass over the arrays, which are larger than the nearest cache
-    return jax.lax.fori_loop(0, rounds, one, start, unroll=min(4, rounds))
+    unroll = min(TOGETHER, rounds)
+    return jax.lax.fori_loop(
+        0, rounds, partial(_one, sent, in_seconds), _start(ingress_free), unroll=unroll
+    )
+
+
+def spread_among(
+    size: jax.Array,
+    phase: Phase,
+    rounds: jax.Array,
+    store_and_forward: bool,
+    lane_free: jax.Array,
+    ingress_free: jax.Array,
+    out_seconds: jax.Array,
+    in_seconds: jax.Array,
+    latency: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The same where only the first `size` () positions of a group are there, without reverse mode.
+
+    What comes out for the others means nothing.
+    """
+    sent = _Sent(phase, store_and_forward, lane_free + latency, out_seconds, size)
+    one = partial(_one, sent, in_seconds)
+
+    def some(i, state):
+        for k in range(TOGETHER):
+            state = one(i * TOGETHER + k, state)
+        return state
+
+    state = jax.lax.fori_loop(0, rounds // TOGETHER, some, _start(ingress_free))
+    return jax.lax.fori_loop(rounds // TOGETHER * TOGETHER, rounds, one, state)
+
+
+def _start(ingress_free: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return ingress_free, jnp.full_like(ingress_free, -jnp.inf)
+
+
+def _one(sent: "_Sent", in_seconds: jax.Array, k, state):
+    head, tail = sent.heads_and_tails(k)
+    return jnp.maximum(head, state[0]) + in_seconds, jnp.maximum(tail, state[1])
 
 
 @spread.defjvp
@@ -66,7 +101,7 @@ def _spread_jvp(phase, rounds, store_and_forward, primals, tangents):
 
     never = jnp.full_like(ingress_free, -1.0)
     start = (ingress_free, jnp.full_like(ingress_free, -jnp.inf), never, never)
-    unroll = min(4, rounds)
+    unroll = min(TOGETHER, rounds)
     end, latest, idle_at, latest_at = jax.lax.fori_loop(0, rounds, one, start, unroll=unroll)
 
     def sent(at, extra):
@@ -89,23 +124,33 @@ class _Sent:
     round is the same, farther on by a distance that all lanes share, one slice.
     """
 
-    def __init__(self, phase: Phase, store_and_forward: bool, begin, out_seconds):
+    def __init__(
+        self,
+        phase: Phase,
+        store_and_forward: bool,
+        begin: jax.Array,
+        out_seconds: jax.Array,
+        size: jax.Array | None = None,
+    ):
         self.phase, self.store_and_forward = phase, store_and_forward
-        self.shape = begin.shape
+        self.shape, self.size = begin.shape, phase.layout[1] if size is None else size
         self.begin, self.seconds = self._twice(begin), self._twice(out_seconds)
 
     def _twice(self, x: jax.Array) -> jax.Array:
-        blocks, size, stride = self.phase.layout
-        first = move(jnp.broadcast_to(x, self.shape), self.phase.shift(0), self.phase.layout)
-        grid = first.reshape(-1, blocks, size, stride)
-        return jnp.concatenate([grid, grid], axis=2)
+        blocks, width, stride = self.phase.layout
+        size = None if isinstance(self.size, int) else self.size
+        x = jnp.broadcast_to(x, self.shape)
+        first = move(x, self.phase.shift(0), self.phase.layout, size)
+        grid = first.reshape(-1, blocks, width, stride)
+        twice = jnp.concatenate([grid, grid], axis=2)
+        return twice if size is None else twice[:, :, jnp.arange(2 * width) % size]
 
     def heads_and_tails(self, k) -> tuple[jax.Array, jax.Array]:
         """Head and tail of every chunk of round k behind its first link, at the receivers."""
-        size = self.phase.layout[1]
-        start = (-k * self.phase.per_round) % size
+        width = self.phase.layout[1]
+        start = (-k * self.phase.per_round) % self.size
         begin, seconds = (
-            jax.lax.dynamic_slice_in_dim(x, start, size, axis=2).reshape(self.shape)
+            jax.lax.dynamic_slice_in_dim(x, start, width, axis=2).reshape(self.shape)
             for x in (self.begin, self.seconds)
         )
         tail = begin + (k + 1) * seconds

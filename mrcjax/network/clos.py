@@ -1,5 +1,7 @@
 """Folded Clos fabrics: the fat tree of two or three tiers, and the planes of MRC."""
 
+from collections.abc import Hashable
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -67,6 +69,38 @@ class ClosFabric:
     def crosses(self, src: jax.Array, dst: jax.Array, port: jax.Array) -> jax.Array:
         """Whether the two ports are on different leaves; see `Fabric.crosses`."""
         return self.leaf_of_port[port, src] != self.leaf_of_port[port, dst]
+
+    @property
+    def kin(self) -> Hashable:
+        """What fabrics share of which any can be laid into a larger one; see `laid_into`."""
+        s = self.sizes
+        above = (s.leaves_per_pod,) if s.cores_per_agg else ()
+        cables = (s.uplinks, s.aggs, s.agg_uplinks, s.cores_per_agg)
+        cables = () if self.load_balancing == "ideal" else cables
+        # where cables end, a hash must know, and in three tiers whoever goes on from there
+        by_place = self.load_balancing == "d_mod_k" and not s.cores_per_agg
+        cables = cables if by_place or not cables else (*cables, self._tops)
+        ways = self.load_balancing, self.paths, s.planes, self.ports_per_plane
+        return (*ways, len(self.first), above, cables)
+
+    def laid_into(self, larger: "ClosFabric") -> "ClosFabric":
+        """Give the same ways as links of a larger fabric, and of its arrays' shapes.
+
+        Switches keep their numbers. Ports of ranks beyond its own are on the first leaf.
+        """
+
+        def widened(of_port: jax.Array | None) -> np.ndarray | None:
+            if of_port is None:
+                return None
+            more = larger.leaf_of_port.shape[1] - of_port.shape[1]
+            return np.pad(np.asarray(of_port), ((0, 0), (0, more)))
+
+        return replace(
+            larger,
+            leaf_of_port=widened(self.leaf_of_port),
+            place_of_port=widened(self.place_of_port),
+            seed=self.seed,
+        )
 
     def _trunks(self, plane: jax.Array, leaf_src: jax.Array, leaf_dst: jax.Array):
         s = self.sizes

@@ -16,6 +16,7 @@ from mrcjax.case import Case, build
 from mrcjax.emulation import inputs_of, precision, structure_of
 from mrcjax.engine import Times
 from mrcjax.findings import outcome_of
+from mrcjax.larger import Laid, kin, lay
 from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError
 from mrcjax.step import run_with_step
@@ -38,10 +39,14 @@ NO_ROOM = (MemoryError, jax.errors.JaxRuntimeError)  # what a device says when i
 
 @dataclass(frozen=True)
 class Alike:
-    """Cases of a batch whose arrays have one structure, with their places among the specs."""
+    """Cases of a batch whose arrays have one structure, with their places among the specs.
+
+    laid: of each case how it lies in larger arrays; None where it has arrays of its own size.
+    """
 
     places: list[int]
     cases: list[Case]
+    laid: list[Laid | None]
     launch: Callable[[], Times]
 
 
@@ -64,10 +69,15 @@ class Running:
     times: list[Times]
 
 
-def emulate_batch(specs: Sequence[Spec], room: int, keep: tuple[str, ...]) -> list[Result]:
-    """Emulate specs, `room` at most in one program; a spec that cannot be run is a result too."""
+def emulate_batch(
+    specs: Sequence[Spec], room: int, keep: tuple[str, ...], larger: Spec | None = None
+) -> list[Result]:
+    """Emulate specs, `room` at most in one program; a spec that cannot be run is a result too.
+
+    larger: the arrays of this one are those of all, where they can be.
+    """
     try:
-        return finish(launch(prepare(specs, room, keep)))
+        return finish(launch(prepare(specs, room, keep, larger)))
     except NO_ROOM:
         return one_by_one(specs, keep)
 
@@ -84,31 +94,51 @@ def one_by_one(specs: Sequence[Spec], keep: tuple[str, ...]) -> list[Result]:
     return results
 
 
-def prepare(specs: Sequence[Spec], room: int, keep: tuple[str, ...]) -> Prepared:
+def prepare(
+    specs: Sequence[Spec], room: int, keep: tuple[str, ...], larger: Spec | None = None
+) -> Prepared:
     """Build the cases of a batch, and compile what they need."""
     prepared = Prepared(keep, [None] * len(specs), [], [])
     known: dict[Any, Any] = {}
-    found: dict[Any, list[tuple[int, Case, tuple]]] = {}
+    found: dict[Any, list[tuple[int, Case, Laid | None, tuple]]] = {}
+    most = _inputs(larger, known) if larger is not None else None
     for place, spec in enumerate(specs):
         if not goes_in_batches(spec):
             prepared.single.append((place, spec))
             continue
         try:
-            with precision(spec.engine.precision):
-                case = build(spec, known=known)
-                inputs = inputs_of(case)
+            case, inputs = _inputs(spec, known)
         except SpecError as error:
             prepared.results[place] = failed(error)
             continue
+        laid = _laid(case, inputs, most)
+        inputs = inputs if laid is None else laid.inputs
         key = (spec.engine.precision, structure_of(inputs, case.config))
-        found.setdefault(key, []).append((place, case, inputs))
+        found.setdefault(key, []).append((place, case, laid, inputs))
     for (word, _), members in found.items():
-        places, cases, inputs = (list(each) for each in zip(*members, strict=True))
-        width = width_of(cases[0], max(room, len(cases)))
+        places, cases, laid, inputs = (list(each) for each in zip(*members, strict=True))
+        width = width_of(inputs[0], max(room, len(cases)))
         with precision(word):
             ready = ready_to_launch(inputs, cases[0].config, max(room, len(cases)), width)
-        prepared.alike.append(Alike(places, cases, ready))
+        prepared.alike.append(Alike(places, cases, laid, ready))
     return prepared
+
+
+def _inputs(spec: Spec, known: dict[Any, Any]) -> tuple[Case, tuple]:
+    with precision(spec.engine.precision):
+        case = build(spec, known=known)
+        return case, inputs_of(case)
+
+
+def _laid(case: Case, inputs: tuple, most: tuple[Case, tuple] | None) -> Laid | None:
+    """How a case lies in the arrays of a larger one; None where it has its own."""
+    if most is None:
+        return None
+    common = kin(inputs, case.config)
+    if common is None or common != kin(most[1], most[0].config):
+        return None
+    fits = case.network.ranks <= most[0].network.ranks
+    return lay(inputs, most[1]) if fits else None
 
 
 def launch(prepared: Prepared) -> Running:
@@ -127,8 +157,10 @@ def finish(running: Running) -> list[Result]:
         times = jax.tree.map(np.asarray, jax.block_until_ready(times))
         each_s = (time.perf_counter() - running.started) / len(alike.cases)
         with precision(alike.cases[0].spec.engine.precision):
-            for i, (place, case) in enumerate(zip(alike.places, alike.cases, strict=True)):
+            members = zip(alike.places, alike.cases, alike.laid, strict=True)
+            for i, (place, case, laid) in enumerate(members):
                 mine = jax.tree.map(lambda x, i=i: x[i], times)
+                mine = mine if laid is None else laid.own(mine)
                 prepared.results[place] = _one(case, mine, each_s, prepared.keep)
     for place, spec in prepared.single:
         prepared.results[place] = _alone(spec, prepared.keep)

@@ -16,7 +16,7 @@ from mrcjax.units import SpecError
 PRESUMED = 8  # workers of a cluster that was not asked yet: a group is no fewer batches
 
 Part = tuple[Group, Sequence[Any], Sequence[str]]  # points and ids of a batch
-Batch = tuple[list[Spec], int, tuple[str, ...]]  # arguments of `emulate_batch`
+Batch = tuple[list[Spec], int, tuple[str, ...], Spec | None]  # arguments of `emulate_batch`
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def handed_out(
     """
     given = list(parts)
     batches: list[Batch] = [
-        ([point.spec for point in points], group.room, keep) for group, points, _ in given
+        ([point.spec for point in points], group.room, keep, group.larger)
+        for group, points, _ in given
     ]
     alone: list[Part] = []
     for number, found in _each(batches, workers, is_stopped):
@@ -83,7 +84,7 @@ def handed_out(
         elif len(points) == 1:
             yield given[number], [Result(reason=found.reason)]
         else:
-            single = replace(group, room=1)
+            single = replace(group, room=1, larger=None)
             alone += [(single, (p,), (i,)) for p, i in zip(points, ids, strict=True)]
     if alone:
         yield from handed_out(alone, keep, workers, is_stopped)

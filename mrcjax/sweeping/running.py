@@ -166,7 +166,9 @@ def in_turn(parts: Iterable[Part], keep: tuple[str, ...]) -> Iterator[tuple[Part
 
         def order_more() -> None:
             for part in itertools.islice(coming, AHEAD - len(ready)):
-                ready.append((part, pool.submit(prepare, _specs(part), part[0].room, keep)))
+                group, batch = part[0], _specs(part)
+                future = pool.submit(prepare, batch, group.room, keep, group.larger)
+                ready.append((part, future))
 
         try:
             order_more()
