@@ -39,6 +39,17 @@ def structure(arrays: Any) -> Hashable:
     return tree, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
 
+def known() -> list[Any]:
+    """Return the programs compiled so far, those that are forgotten left out."""
+    with _lock:
+        return [made.result() for made in _made.values() if made.done()]
+
+
+def count() -> int:
+    """Return how many programs are known."""
+    return len(known())
+
+
 def forget() -> None:
     """Compile everything anew from now on."""
     with _lock:

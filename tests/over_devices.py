@@ -43,7 +43,7 @@ def main(cases: list[str], join: list[str]) -> dict:
     for name in cases:
         programs.forget()
         outcome = mrcjax.run(mrcjax.load_spec(on_all(CASES[name])))
-        code = [each.result().as_text() for each in programs._made.values()]
+        code = [program.as_text() for program in programs.known()]
         found[name] = {
             "finish_s": outcome.finish_s.tolist(),
             "link_bytes": outcome.link_bytes.tolist(),

@@ -7,13 +7,13 @@ import pickle
 import stat
 import subprocess
 import sys
-import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from forks import run_script
 
 from mrcjax import archive
 from mrcjax.archive import ArchiveError, Column, Table, replacing, writing
@@ -466,47 +466,24 @@ def test_error_survives_pickling():
 # several processes
 
 
-def run_script(body: str, folder: Path) -> str:
-    """Run a script beside this file; forking there is safe, as it has no other threads."""
-    head = f"""
-        import os, random, resource, select, signal, sys, time
-        from pathlib import Path
-        sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
-        from mrcjax import archive
-        from test_archive import make_outcome, files_in, names_in
-        folder = Path({str(folder)!r})
-        path = folder / "a.h5"
-        outcome = make_outcome(num_links=3000)
-        """
-    script = textwrap.dedent(head) + textwrap.dedent(body)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+HEAD = """
+    from test_archive import make_outcome, files_in, names_in
+    outcome = make_outcome(num_links=3000)
+    """
 
 
 def test_killed_writers_never_break_the_file(tmp_path):
     output = run_script(
+        HEAD,
         """
         random.seed(0)
         finished = []
         for trial in range(10):
-            read_end, write_end = os.pipe()
-            child = os.fork()
-            if child == 0:
-                try:
-                    for i in range(1000):
-                        archive.write(path, {f"{trial} {i}": outcome}, command="")
-                        os.write(write_end, f"{trial} {i}\\n".encode())
-                finally:
-                    os._exit(1)
-            os.close(write_end)
-            time.sleep(random.uniform(0.02, 0.2))
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            with os.fdopen(read_end) as stream:
-                finished += stream.read().splitlines()
+            def write(tell):
+                for i in range(1000):
+                    archive.write(path, {f"{trial} {i}": outcome}, command="")
+                    tell(f"{trial} {i}")
+            finished += killed(write, random.uniform(0.02, 0.2))
             if path.exists():
                 runs = archive.load(path).runs
                 assert set(finished) <= set(runs), (finished, list(runs))
@@ -523,21 +500,13 @@ def test_killed_writers_never_break_the_file(tmp_path):
 
 def test_concurrent_writers_wait_for_each_other(tmp_path):
     run_script(
+        HEAD,
         """
-        children = []
-        for writer in range(4):
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    for i in range(5):
-                        archive.write(path, {f"{writer} {i}": outcome}, command="")
-                    code = 0
-                finally:
-                    os._exit(code)
-            children.append(child)
-        for child in children:
-            assert os.waitpid(child, 0)[1] == 0
+        def write(writer):
+            for i in range(5):
+                archive.write(path, {f"{writer} {i}": outcome}, command="")
+        children = [forked(lambda: write(writer)) for writer in range(4)]
+        assert all([is_done(child) for child in children])
         assert sorted(names_in(path)) == [f"{w} {i}" for w in range(4) for i in range(5)]
         assert files_in(folder) == ["a.h5"], files_in(folder)
         """,
@@ -547,6 +516,7 @@ def test_concurrent_writers_wait_for_each_other(tmp_path):
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path):
     output = run_script(
+        HEAD,
         """
         archive.write(path, {"one": outcome}, command="")
         before = path.read_bytes()

@@ -156,6 +156,28 @@ def test_show_a_sweep(call, sweep_path):
     assert f"results: {made['results_hash']}" in text
 
 
+def test_the_summary_of_a_sweep_has_the_table_of_its_rows(call, sweep_path):
+    table = call("show", sweep_path, "--where", "time_s > 0")[1]
+    assert table.count("binding_name é") == 9
+    assert table in call("show", sweep_path)[1]
+    # a table too wide for one block says in each which point a row is
+    labels = ["network.ranks", "network.rails", "network.kind", SEED]
+    for block in table.split("\n\n"):
+        assert block.split("\n")[0].split()[:4] == labels
+
+
+def test_labels_that_are_lists_are_shown_as_they_are(call, tmp_path):
+    path = tmp_path / "a.h5"
+    labels = ['["1 GB/s", "2 GB/s"]', "2 GB/s"]
+    with sweep_writer(
+        path, (Axis("network.rate", {"network.rate": labels}, {"network.rate": "byte/s"}),)
+    ) as writer:
+        writer.add([dataclasses.replace(point(i, 0), at=(i,)) for i in range(2)])
+    text = call("show", path, "--where", "time_s > 0")[1]
+    assert all(label in text for label in labels)
+    assert text in call("show", path)[1]
+
+
 def test_show_chosen_rows(call, sweep_path, runs_path):
     where = ("--where", "rails == 8 and network == 'fat_tree'")
     text = call("show", sweep_path, *where)[1]

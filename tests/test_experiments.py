@@ -250,3 +250,15 @@ def test_tables_of_scaling_and_what_is_near_a_claim():
     near = run.nearest(found, ring, 0.01)
     assert near[0][1].startswith("flat rails (ring): utilisation")
     assert len(run.claimed(found, load_article().scaling)) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["robust", "shard_sizes"])
+def test_short_searches_write_table_archive_and_figure(tmp_path, name):
+    module = importlib.import_module(f"experiments.{name}.run")
+    module.main(["--short", "--results", str(tmp_path)])
+    text = (tmp_path / f"{name}.txt").read_text()
+    assert text.startswith(f"python -m experiments {name} --short\n")
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    runs = mrcjax.load(tmp_path / f"{name}.h5").runs
+    assert {run.command for run in runs.values()} == {text.splitlines()[0]}

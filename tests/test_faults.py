@@ -288,9 +288,9 @@ def test_scenarios_are_the_runs_of_their_seeds(tmp_path):
     np.testing.assert_array_equal(kept.scenarios.times_s, times_s)
     assert kept.to_json()["scenarios"] == outcome.to_json()["scenarios"]
 
-    known = len(programs._made)
+    known = programs.count()
     outcome_of(network, direct, RANDOM.replace("3", "2", 1).format(seed=99) + "scenarios = 64")
-    assert len(programs._made) == known
+    assert programs.count() == known
 
 
 def test_no_scenario_is_below_its_bound():

@@ -162,6 +162,16 @@ def test_text_table_splits_what_does_not_fit():
     assert shown == [f"{i}.5" for i in range(12)]
 
 
+def test_text_table_has_all_that_tells_rows_apart_in_every_block():
+    rows = [{"a": r, "b": -r, "c": "x" * 15, "d": "y" * 15, "e": "z" * 15} for r in range(2)]
+    blocks = [text.split()[:2] for text in table.text_table(rows, width=30, lead=2).split("\n\n")]
+    assert blocks == [["a", "b"]] * 3
+    # labels that leave no room to anything else are not written again and again
+    wide = [{"a": "u" * 15, "b": "v" * 15, "c": "x" * 15, "d": "y" * 15} for r in range(2)]
+    blocks = table.text_table(wide, width=30, lead=2).split("\n\n")
+    assert [block.split()[:2] for block in blocks] == [["a", other] for other in "bcd"]
+
+
 def test_text_table_by_keys_and_by_tuples():
     assert table.text_table([], COLUMNS) == "(nothing)"
     assert table.text_table([{"time_s": 1.5, "x": 2}]).splitlines()[0].split() == [

@@ -357,7 +357,7 @@ def test_stopped_between_batches_it_keeps_what_is_done(tmp_path):
 
 
 def test_many_points_take_one_program(tmp_path):
-    before = len(programs._made)
+    before = programs.count()
     spec = load_sweep(BASE + "[sweep]\nfaults.random.0.seed = { from = 0, count = 70 }\n", [
         'network.latency="400 ns"', "network.ranks=19"
     ])  # fmt: skip
@@ -365,7 +365,7 @@ def test_many_points_take_one_program(tmp_path):
     assert [(len(g.points), g.room) for g in plan.groups] == [(70, 32)]
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     assert {*found.status.astype(str)} == {"done"}
-    assert len(programs._made) == before + 1
+    assert programs.count() == before + 1
 
 
 def test_sizes_share_a_program_where_that_is_cheaper(tmp_path):

@@ -2,41 +2,24 @@
 
 import os
 import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
+from forks import run_script
 
-
-def run_script(body: str, folder: Path) -> str:
-    """Run a script beside this file; forking there is safe, as it has no other threads."""
-    head = f"""
-        import os, random, resource, signal, sys, time
-        from pathlib import Path
-        sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
-        import h5py, numpy as np
-        from mrcjax import archive
-        from mrcjax.archive import ArchiveError, Axis, sweep_writer
-        from mrcjax.archive.sweep import writer as writing
-        from mrcjax.archive.sweep.segment import segments_of
-        from sweeps import point
-        folder = Path({str(folder)!r})
-        path = folder / "a.h5"
-        axes = (Axis("network.kind", {{"network.kind": ["fat_tree", "flat_rails"]}}),
-                Axis("seed", {{"seed": range(500)}}))
-        """
-    script = textwrap.dedent(head) + textwrap.dedent(body)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+HEAD = """
+    import h5py, numpy as np
+    from mrcjax.archive import ArchiveError, Axis, sweep_writer
+    from mrcjax.archive.sweep import writer as writing
+    from sweeps import point
+    axes = (Axis("network.kind", {"network.kind": ["fat_tree", "flat_rails"]}),
+            Axis("seed", {"seed": range(500)}))
+    """
 
 
 def test_fifty_kills_lose_nothing(tmp_path):
     """Batches of two points; killed anywhere, and a quarter of a writer's time it is folding."""
     output = run_script(
+        HEAD,
         """
         random.seed(1)
         writing.FOLDING_SHARE = 0.3
@@ -44,25 +27,14 @@ def test_fifty_kills_lose_nothing(tmp_path):
         with sweep_writer(path, axes):
             pass
         for trial in range(50):
-            read_end, write_end = os.pipe()
-            child = os.fork()
-            if child == 0:
-                try:
-                    with sweep_writer(path, axes, resume=True) as writer:
-                        places = [at for at in np.ndindex(2, 500) if f"id{at}" not in writer.done]
-                        for batch in zip(places[::2], places[1::2]):
-                            writer.add(point(*at, ranks=100) for at in batch)
-                            os.write(write_end, "".join(f"id{at}\\n" for at in batch).encode())
-                finally:
-                    os._exit(1)
-            os.close(write_end)
-            with os.fdopen(read_end) as stream:
-                # at least so many points, then any moment: in a batch, a fold, or the start
-                finished |= {stream.readline().strip() for _ in range(2 * (trial % 3))}
-                time.sleep(random.uniform(0, 0.1))
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                finished |= set(stream.read().splitlines())
+            def write(tell):
+                with sweep_writer(path, axes, resume=True) as writer:
+                    places = [at for at in np.ndindex(2, 500) if f"id{at}" not in writer.done]
+                    for batch in zip(places[::2], places[1::2]):
+                        writer.add(point(*at, ranks=100) for at in batch)
+                        tell("\\n".join(f"id{at}" for at in batch))
+            # at least so many points, then any moment: in a batch, a fold, or the start
+            finished |= {*killed(write, random.uniform(0, 0.1), lines=2 * (trial % 3))}
             with h5py.File(path) as file:
                 assert file["time_s"].shape == (2, 500)
             sweep = archive.load_sweep(path)
@@ -85,33 +57,26 @@ def test_fifty_kills_lose_nothing(tmp_path):
 def test_readers_of_a_growing_sweep_see_all_that_was_there(tmp_path):
     """Two readers load at random while a writer folds as often as it can."""
     output = run_script(
+        HEAD,
         """
         writing.FOLDING_SHARE = 1e9
+        def read():
+            before, loads = 0, 0
+            while before < 30:
+                sweep = archive.load(path)
+                places = list(sweep.places("done"))
+                assert len(places) >= before, (len(places), before)
+                assert all(sweep["time_s"][at] == 0.5 + at[1] * 100 for at in places)
+                for at in places[-2:]:
+                    assert (sweep.finish_s(at) == point(*at).finish_s).all()
+                before, loads = len(places), loads + 1
+            print(loads)
         with sweep_writer(path, axes) as writer:
-            children = []
-            for reader in range(2):
-                child = os.fork()
-                if child == 0:
-                    code, before, loads = 1, 0, 0
-                    try:
-                        while before < 30:
-                            sweep = archive.load(path)
-                            places = list(sweep.places("done"))
-                            assert len(places) >= before, (len(places), before)
-                            assert all(sweep["time_s"][at] == 0.5 + at[1] * 100 for at in places)
-                            for at in places[-2:]:
-                                assert (sweep.finish_s(at) == point(*at).finish_s).all()
-                            before, loads = len(places), loads + 1
-                        print(loads, flush=True)
-                        code = 0
-                    finally:
-                        os._exit(code)
-                children.append(child)
+            children = [forked(read) for reader in range(2)]
             for i in range(30):
                 writer.add([point(0, i)])
                 writing.FOLDING_SHARE = 1e9 if i % 3 else 0
-        for child in children:
-            assert os.waitpid(child, 0)[1] == 0
+        assert all([is_done(child) for child in children])
         """,
         tmp_path,
     )
@@ -120,17 +85,15 @@ def test_readers_of_a_growing_sweep_see_all_that_was_there(tmp_path):
 
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
     output = run_script(
+        HEAD,
         """
         ready, go_on = os.pipe(), os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                with sweep_writer(path, axes) as writer:
-                    writer.add([point(0, 0)])
-                    os.write(ready[1], b"x")
-                    os.read(go_on[0], 1)
-            finally:
-                os._exit(0)
+        def write():
+            with sweep_writer(path, axes) as writer:
+                writer.add([point(0, 0)])
+                os.write(ready[1], b"x")
+                os.read(go_on[0], 1)
+        child = forked(write)
         os.read(ready[0], 1)
         for resume in (False, True):
             try:
@@ -181,7 +144,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
     ):
         pytest.skip("needs a small file system of its own")
     try:
-        output = run_script(FULL, tmp_path)
+        output = run_script(HEAD, FULL, tmp_path)
     finally:
         subprocess.run(["umount", "-l", tmp_path], check=True)
     assert output.count(f"could not be written (no space left on device); {SAFE}") == 2
@@ -194,7 +157,7 @@ def test_a_limit_on_files_loses_nothing(tmp_path):
     axes = (axes[0], Axis("seed", {"seed": range(30)}))
     """
     body = FULL.replace("(2, 500)", "(2, 30)").replace("== added > 10", "== added == 60")
-    output = run_script(limit + body, tmp_path)
+    output = run_script(HEAD, limit + body, tmp_path)
     assert output.count(f"could not be written (file too large); {SAFE}") == 2
 
 
@@ -202,8 +165,8 @@ def test_a_limit_on_files_loses_nothing(tmp_path):
 def test_damaged_files_are_refused_or_whole(tmp_path, kind):
     """Cut short, bits turned over, stretches overwritten; read in a process that may not crash."""
     output = run_script(
+        HEAD,
         f"""
-        import traceback
         from test_archive import write_one
         def read_all():
             stored = archive.load(path)
@@ -211,6 +174,12 @@ def test_damaged_files_are_refused_or_whole(tmp_path, kind):
                 return stored.rows(), stored.check(), stored["finish_s"], stored.coords
             for run in stored.runs.values():
                 run.to_json(), run.link_utilisation, run.link_name(0), run.spec
+        def read_or_refuse():
+            signal.alarm(20)
+            try:
+                read_all()
+            except ArchiveError as error:
+                assert str(path) in str(error)
         if {kind == "sweep"}:
             with sweep_writer(path, (axes[0], Axis("seed", {{"seed": [0, 1]}}))) as writer:
                 writer.add([point(0, 0, ranks=2000), point(1, 1, ranks=20)])
@@ -228,21 +197,8 @@ def test_damaged_files_are_refused_or_whole(tmp_path, kind):
             else:
                 content[at : at + 50] = rng.bytes(len(content[at : at + 50]))
             path.write_bytes(content)
-            child = os.fork()
-            if child == 0:
-                code = 3
-                try:
-                    signal.alarm(20)
-                    read_all()
-                    code = 0
-                except ArchiveError as error:
-                    code = 0 if str(path) in str(error) else 2
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    os._exit(code)
-            print(os.waitpid(child, 0)[1])
+            print(is_done(forked(read_or_refuse)))
         """,
         tmp_path,
     )
-    assert output.split() == ["0"] * 30
+    assert output.split() == ["True"] * 30

@@ -1,24 +1,18 @@
 """How much does one cut gain over equal shares when ports fail at random, and on fresh failures?"""
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 import mrcjax
-from mrcjax.report.table import text_table
+from experiments.common import asked
+from experiments.searches import finish, image, ways_down
 from mrcjax.tuning import Tuned
 from mrcjax.tuning.batch import value_of
-from mrcjax.tuning.keeping import keep
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "results"
-COMMAND = "python experiments/robust/run.py"
 ANYWHERE = 'faults.random=[{ what = "port", rate = 0.01, left = 0.5, seed = 1 }]'
 CASES: dict[str, list[str]] = {
     "95th percentile": ["tune.engine_steps=20"],
@@ -70,17 +64,14 @@ def shares(found: Tuned) -> tuple[np.ndarray, np.ndarray]:
     return before, part.sum(axis=2) / (ranks - 1)
 
 
-def draw(found: dict[str, Tuned], path: Path) -> None:
+def draw(found: dict[str, Tuned]) -> Figure:
     """The way down with what bounds it, times of all scenarios, and shares before and after."""
-    figure, axes = plt.subplots(2, 2, figsize=(11, 7))
-    (way, times), heat = axes
+    figure = Figure(figsize=(11, 7))
+    (way, times), heat = figure.subplots(2, 2)
     main = found["95th percentile"]
-    for name in ("95th percentile", "mean", "worst"):
-        equal = found[name].heuristics_s["equal"]
-        steps = [step.exact_s / equal for step in found[name].history if step.stage == "loads"]
-        (line,) = way.plot(steps, label=name)
-        way.axhline(found[name].lower_bound_s / equal, color=line.get_color(), ls="--", lw=0.8)
-    way.set(xlabel="step", ylabel="time by loads / equal (dashed: bound)")
+    wanted = {name: found[name] for name in ("95th percentile", "mean", "worst")}
+    ways_down(way, wanted, stage="loads")
+    way.set_ylabel("time by loads / equal (dashed: bound)")
     way.legend()
     for key, colour in (("equal", "C1"), ("after", "C0")):
         for each, style, word in ((main.scenarios_s, "-", ""), (main.fresh_s, ":", ", fresh")):
@@ -89,34 +80,18 @@ def draw(found: dict[str, Tuned], path: Path) -> None:
         times.axhline(value_of("p95", main.scenarios_s[key]) * 1e3, color=colour, lw=0.5)
     times.set(xlabel="scenario, sorted", ylabel="ms (line: 95th percentile)")
     times.legend()
-    images = zip(heat, ("before", "after"), shares(main), strict=True)
-    for axis, title, image in images:
-        drawn = axis.imshow(image, aspect="auto", vmin=0, vmax=0.4)
-        axis.set(xlabel="sender", ylabel="rail", yticks=range(len(image)))
-        axis.set_title(f"part of what a rank sends on each rail, {title}")
-        figure.colorbar(drawn)
-    figure.text(0.01, 0.005, COMMAND, fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    for panel, when, parts in zip(heat, ("before", "after"), shares(main), strict=True):
+        title = f"part of what a rank sends on each rail, {when}"
+        image(panel, parts, title, x="sender", y="rail", most=0.4)
+        panel.set_yticks(range(len(parts)))
+    return figure
 
 
-def main() -> None:
-    """Print the table; write results/robust.{txt,h5,png}."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="three cases of 8 ranks")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
-    asked = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    asked.results.mkdir(parents=True, exist_ok=True)
-    found = searches(3, ranks=8) if asked.short else searches()
-    text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
-    print(text)
-    (asked.results / "robust.txt").write_text(text + "\n")
-    (asked.results / "robust.h5").unlink(missing_ok=True)
-    for each in found.values():
-        keep(asked.results / "robust.h5", each, command=COMMAND)
-    draw(found, asked.results / "robust.png")
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the table; write results/robust.{txt,h5,png}. Short: three cases of 8 ranks."""
+    given = asked("robust", __doc__, argv)
+    found = searches(3, ranks=8) if given.short else searches()
+    finish(given, [row(name, each) for name, each in found.items()], found, draw(found))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,17 @@
 """What does a slow rank gain by owning less, with and without pipelining?"""
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-import matplotlib
+from matplotlib.figure import Figure
 
 import mrcjax
-from mrcjax.report.table import text_table
+from experiments.common import asked
+from experiments.searches import finish, image, ways_down
 from mrcjax.spec import Spec
 from mrcjax.tuning import Tuned
-from mrcjax.tuning.keeping import keep
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "results"
-COMMAND = "python experiments/shard_sizes/run.py"
 CASES = {
     "slow inwards, one piece": ("rank 0 ingress rail 0", 1),
     "slow inwards, 64 pieces": ("rank 0 ingress rail 0", 64),
@@ -62,46 +56,28 @@ def row(name: str, found: Tuned) -> dict[str, str]:
     }
 
 
-def draw(found: dict[str, Tuned], path: Path) -> None:
+def draw(found: dict[str, Tuned]) -> Figure:
     """Time against step with the bound as a line; shards before and after."""
-    figure, (way, *heat) = plt.subplots(1, 3, figsize=(16, 4))
-    for name, each in found.items():
-        equal = each.heuristics_s["equal"]
-        (line,) = way.plot([step.exact_s / equal for step in each.history], label=name)
-        way.axhline(each.lower_bound_s / equal, color=line.get_color(), ls="--", lw=0.8)
-    way.set(xlabel="step", ylabel="time / equal shards (dashed: bound)")
+    figure = Figure(figsize=(16, 4))
+    way, *heat = figure.subplots(1, 3)
+    ways_down(way, found)
+    way.set_ylabel("time / equal shards (dashed: bound)")
     way.legend(fontsize=7)
     cuts = {
         "before": [shards_of(each.spec) for each in found.values()],
         "after": [shards_of(each.best) for each in found.values()],
     }
-    for axis, (when, shards) in zip(heat, cuts.items(), strict=True):
-        image = axis.imshow(shards, aspect="auto", vmin=0)
-        axis.set(xlabel="rank", title=f"part of the buffer that a rank owns, {when}")
-        axis.set_yticks(range(len(found)), found, fontsize=7)
-        figure.colorbar(image)
-    figure.text(0.01, 0.01, COMMAND, fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    for panel, (when, shards) in zip(heat, cuts.items(), strict=True):
+        image(panel, shards, f"part of the buffer that a rank owns, {when}", x="rank")
+        panel.set_yticks(range(len(found)), found, fontsize=7)
+    return figure
 
 
-def main() -> None:
-    """Print the table; write results/shard_sizes.{txt,h5,png}."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="one case")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write into")
-    asked = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    asked.results.mkdir(parents=True, exist_ok=True)
-    found = searches(1 if asked.short else None)
-    text = f"{COMMAND}\n{text_table([row(name, each) for name, each in found.items()])}"
-    print(text)
-    (asked.results / "shard_sizes.txt").write_text(text + "\n")
-    (asked.results / "shard_sizes.h5").unlink(missing_ok=True)
-    for each in found.values():
-        keep(asked.results / "shard_sizes.h5", each, command=COMMAND)
-    draw(found, asked.results / "shard_sizes.png")
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the table; write results/shard_sizes.{txt,h5,png}. Short: fewer cases."""
+    given = asked("shard_sizes", __doc__, argv)
+    found = searches(1 if given.short else None)
+    finish(given, [row(name, each) for name, each in found.items()], found, draw(found))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def measure(ranks: int, points: int, alone: int, folder: Path, jobs: tuple[int, 
     some = asked(10**6, alone + 1)
     specs = [point.spec for _, point in some.points() if point is not None]
     mrcjax.run(specs[0])
-    before = len(programs._made)
+    before = programs.count()
     rows: dict[str, list[float]] = {}
 
     def note(name: str, seconds: float, of: int) -> None:
@@ -60,7 +60,7 @@ def measure(ranks: int, points: int, alone: int, folder: Path, jobs: tuple[int, 
             seconds, _ = timed(partial(mrcjax.sweep, sweep, file, **more))
             note(f"in a sweep of {points:,}{f', {number} jobs' if more else ''}", seconds, points)
     found = {name: median(values) for name, values in rows.items()}
-    return found | {"programs compiled for the sweeps": len(programs._made) - before}
+    return found | {"programs compiled for the sweeps": programs.count() - before}
 
 
 def _number(value: float) -> str:

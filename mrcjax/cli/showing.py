@@ -69,8 +69,7 @@ def _show_runs(stored: "Archive", asked: Asked) -> None:
 
 
 def _show_sweep(stored: "Sweep", asked: Asked) -> None:
-    from mrcjax.report.rows import provenance_text
-    from mrcjax.report.sweep import sweep_json, sweep_text
+    from mrcjax.report.sweep import provenance_text, sweep_json, sweep_text
 
     if asked.run is not None:
         raise SpecError(

@@ -10,7 +10,8 @@ import numpy as np
 
 from mrcjax.collective.schedule import Phase, Route, route
 from mrcjax.network import Wiring, refuse_unroutable
-from mrcjax.network.graph import GraphFabric, links_of
+from mrcjax.network.graph import GraphFabric
+from mrcjax.network.graph_links import links_of
 from mrcjax.network.links import Network
 from mrcjax.spec import Graph, Record, SpecError, Traffic, node_name
 from mrcjax.units import Bytes, Seconds

@@ -39,6 +39,13 @@ class Results:
         """What the network is built of; the same for every step."""
         return next(iter(self.steps.values())).inventory
 
+    @property
+    def network_w(self) -> float:
+        """Power of switches and modules; known for every row."""
+        watts = self.inventory.watts_without_nics
+        assert watts is not None
+        return watts
+
     def runs(self) -> dict[str, Outcome]:
         """Every outcome by its name in the archive."""
         start = f"{self.row.part}-{self.row.key}"
@@ -62,8 +69,7 @@ def passive(results: Results) -> tuple[Inventory, dict[str, RunCost]]:
     assert usd is not None
     costs = {}
     for gpu, trained in results.steps.items():
-        training = results.row.specs[gpu].training
-        assert training is not None
+        training = results.row.training(gpu)
         costs[gpu] = run_cost(training, trained.step, network.ranks, watts, usd)
     return materials, costs
 

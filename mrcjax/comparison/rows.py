@@ -5,7 +5,7 @@ from importlib import resources
 
 import msgspec
 
-from mrcjax.spec import Spec, load_spec
+from mrcjax.spec import Spec, TrainingSpec, load_spec
 
 GPUS = ("h100", "b200")
 GPU_NAMES = {"h100": "H100", "b200": "B200"}
@@ -45,6 +45,12 @@ class Row:
     def spec(self) -> Spec:
         """The spec as the file has it, with H100."""
         return self.specs["h100"]
+
+    def training(self, gpu: str = "h100") -> TrainingSpec:
+        """The training section with a GPU; every row has one."""
+        training = self.specs[gpu].training
+        assert training is not None
+        return training
 
     @property
     def is_flat(self) -> bool:

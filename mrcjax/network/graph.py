@@ -1,25 +1,18 @@
-"""Any network from a list of links, routed by tables of shortest paths.
+"""Any network from a list of links, routed by tables of shortest paths."""
 
-A route has as few links as there can be and, of those, as few ranks on the way. Where several
-next links are as good, they form a next-hop group, as in a switch; nodes and destinations with
-the same choice share the group.
-"""
-
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
-from mrcjax.network.cuts import Cut
 from mrcjax.network.flat_rails import Crossbar
+from mrcjax.network.graph_links import Links, cuts_of, links_of
 from mrcjax.network.links import Network, TierBuilder, Wiring
 from mrcjax.network.route import choose, mix, pair_hash
+from mrcjax.network.shortest_paths import costs_of, groups_of, num_paths_of, unit_of
 from mrcjax.pytree import pytree, static
-from mrcjax.spec import Graph, SpecError, rank_of
+from mrcjax.spec import Graph, SpecError
 
 MOST_ENTRIES = 2**27  # links or nodes x ranks, of the routing tables while they are made
 MOST_HOPS = 64  # each is a step of the compiled program
@@ -109,71 +102,6 @@ class GraphFabric(Crossbar):
         return choice, rest
 
 
-@dataclass(frozen=True)
-class Links:
-    """Every direction of every link, tier by tier.
-
-    nodes: names, ranks first. tail, head: (links,) int, node at either end. capacity: bytes/s
-    before goodput. name: of each link. cable: (links,) int, which row of the list it is of. up:
-    (links,) bool, which of them routes may take; None = all.
-    """
-
-    nodes: tuple[str, ...]
-    ranks: int
-    tail: np.ndarray
-    head: np.ndarray
-    capacity: np.ndarray
-    latency: np.ndarray
-    name: tuple[str, ...]
-    cable: np.ndarray
-    up: np.ndarray | None = None
-
-
-def links_of(spec: Graph) -> Links:
-    """Read every direction of the links; a cable that is not directed makes two."""
-    rows = spec.rows()
-    switches = dict.fromkeys(end for row in rows for end in row.ends if rank_of(end) < 0)
-    nodes = (*(f"rank {rank}" for rank in range(spec.ranks)), *switches)
-    place = {name: number for number, name in enumerate(nodes)}
-    ends, numbers, names = [], [], []
-    for cable, row in enumerate(rows):
-        one, other = row.ends
-        rate, latency = float(spec.rate_of(row)), spec.latency_of(row)
-        for way in ((one, other),) if row.directed else ((one, other), (other, one)):
-            ends.append((place[way[0]], place[way[1]], cable))
-            numbers.append((rate, latency))
-            plain = f"{way[0]} to {way[1]}"
-            if row.name is None:
-                names.append(plain)
-            else:
-                names.append(row.name if row.directed else f"{row.name}: {plain}")
-    tail, head, cable = np.array(ends).T
-    capacity, latency = np.array(numbers).T
-    is_from, is_to = tail < spec.ranks, head < spec.ranks
-    tier = np.select([is_from & is_to, is_from, is_to], [0, 1, 2], 3)
-    order = np.argsort(tier, kind="stable")
-    return Links(
-        nodes,
-        spec.ranks,
-        tail[order],
-        head[order],
-        capacity[order],
-        latency[order],
-        tuple(_numbered([names[i] for i in order])),
-        cable[order],
-    )
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """Names with a number where several are alike: parallel links."""
-    often, seen = Counter(names), Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(f"{name} #{seen[name]}" if often[name] > 1 else name)
-    return numbered
-
-
 def build(spec: Graph) -> Wiring:
     """Wire a graph and make its routing tables; raises SpecError for one too large."""
     links = links_of(spec)
@@ -216,7 +144,7 @@ def build(spec: Graph) -> Wiring:
         tiers=tuple(builder.tiers),
         by_table=True,
     )
-    return builder.wiring(network, len(spec.rows()), lambda wiring: _cuts(links))
+    return builder.wiring(network, len(spec.rows()), lambda wiring: cuts_of(links))
 
 
 def avoid(spec: Graph, wiring: Wiring, up: np.ndarray) -> Wiring:
@@ -229,16 +157,16 @@ def avoid(spec: Graph, wiring: Wiring, up: np.ndarray) -> Wiring:
 
 def _fabric(spec: Graph, links: Links) -> GraphFabric:
     """Distances, next-hop groups and, with `ideal`, numbers of paths."""
-    cost = _costs(links)
+    cost = costs_of(links)
     nodes, ranks = cost.shape
     far = cost[:ranks][np.isfinite(cost[:ranks])]
-    hops = int(far.max(initial=0)) // _unit(links)
-    group, first, count, entries = _groups(links, cost)
+    hops = int(far.max(initial=0)) // unit_of(links)
+    group, first, count, entries = groups_of(links, cost)
     num_paths, paths = np.zeros((1, 1), np.int64), 1
     if spec.load_balancing == "spray" and count.max(initial=0) > 1:
         paths = spec.paths
     elif spec.load_balancing == "ideal":
-        num_paths = _num_paths(links, cost, hops)
+        num_paths = num_paths_of(links, cost, hops)
         paths = max(int(num_paths[:ranks].max()), 1)
     return GraphFabric(
         group=jnp.asarray(group, jnp.int32),
@@ -255,76 +183,6 @@ def _fabric(spec: Graph, links: Links) -> GraphFabric:
         most=int(count.max(initial=1)),
         no_link=len(links.tail),
     )
-
-
-def _unit(links: Links) -> int:
-    """Cost of a link: more than all ranks that a route could pass."""
-    return len(links.nodes) + 1
-
-
-def _steps(links: Links) -> np.ndarray:
-    """Cost of taking each link, (links,): a link, and a rank where it leaves one."""
-    return _unit(links) + (links.tail < links.ranks).astype(np.float64)
-
-
-def _costs(links: Links) -> np.ndarray:
-    """Least cost from every node to every rank, (nodes, ranks); infinite where no way is."""
-    nodes = len(links.nodes)
-    # of parallel links one is enough: all cost the same
-    usable = np.arange(len(links.tail)) if links.up is None else np.flatnonzero(links.up)
-    pair, index = np.unique((links.head * nodes + links.tail)[usable], return_index=True)
-    index = usable[index]
-    backwards = sparse.csr_array(
-        (_steps(links)[index], (pair // nodes, pair % nodes)), shape=(nodes, nodes)
-    )
-    return csgraph.dijkstra(backwards, indices=np.arange(links.ranks)).T
-
-
-def _is_next(links: Links, cost: np.ndarray, out: np.ndarray | slice) -> np.ndarray:
-    """Whether some links lie on a shortest path towards each rank, (links, ranks)."""
-    here, there = cost[links.tail[out]], cost[links.head[out]]
-    is_next = np.isfinite(there) & (there + _steps(links)[out][:, None] == here)
-    return is_next if links.up is None else is_next & links.up[out][:, None]
-
-
-def _groups(links: Links, cost: np.ndarray):
-    """Group of (node, rank), first entry and number of links of each group, entries."""
-    nodes, ranks = cost.shape
-    out = np.argsort(links.tail, kind="stable")
-    ends = np.cumsum(np.bincount(links.tail, minlength=nodes))
-    group = np.zeros((nodes, ranks), np.int64)
-    first, count, entries = [0], [0], []  # group 0 is the one without a link
-    for node, each in enumerate(np.split(out, ends[:-1])):
-        if not len(each):
-            continue
-        packed = np.packbits(_is_next(links, cost, each), axis=0)
-        choices, which = np.unique(packed, axis=1, return_inverse=True)
-        masks = np.unpackbits(choices, axis=0, count=len(each)).astype(bool)
-        number = np.zeros(masks.shape[1], np.int64)
-        for i, mask in enumerate(masks.T):
-            if mask.any():
-                number[i] = len(first)
-                first.append(len(entries))
-                count.append(int(mask.sum()))
-                entries.extend(each[mask].tolist())
-        group[node] = number[which.reshape(-1)]
-    return group, np.array(first), np.array(count), np.array(entries or [0])
-
-
-def _num_paths(links: Links, cost: np.ndarray, hops: int) -> np.ndarray:
-    """Number of shortest paths from every node to every rank, (nodes, ranks)."""
-    nodes, ranks = cost.shape
-    number = np.zeros((nodes, ranks), np.int64)
-    number[np.arange(ranks), np.arange(ranks)] = 1
-    distance = np.where(np.isfinite(cost), cost, 0) // _unit(links)
-    every = np.arange(len(links.tail))
-    for length in range(1, hops + 1):
-        for part in np.array_split(every, -(-len(every) * ranks // 2**22)):
-            ways = _is_next(links, cost, part) & (distance[links.tail[part]] == length)
-            np.add.at(number, links.tail[part], np.where(ways, number[links.head[part]], 0))
-        # more are refused, and must not overflow before
-        np.minimum(number, 2**31 - 1, out=number)
-    return number
 
 
 def refuse_unroutable(
@@ -383,24 +241,3 @@ def least_latency(wiring: Wiring, start: int, latency_s: np.ndarray) -> np.ndarr
         if (before == least).all():
             break
     return least[: wiring.network.ranks]
-
-
-def _cuts(links: Links) -> list[Cut]:
-    """Ranks that hang on the same switches, with these switches, against all others."""
-    nodes = len(links.nodes)
-    at_rank = (links.tail < links.ranks) != (links.head < links.ranks)
-    joined = sparse.coo_array(
-        (np.ones(at_rank.sum()), (links.tail[at_rank], links.head[at_rank])), shape=(nodes, nodes)
-    )
-    _, part = csgraph.connected_components(joined, directed=False)
-    of_rank = part[: links.ranks]
-    names, of_rank = np.unique(of_rank, return_inverse=True)
-    if len(names) in (1, links.ranks):
-        return []
-    # switches without a rank belong to no part
-    number = np.full(part.max() + 1, -1)
-    number[names] = np.arange(len(names))
-    from_part, to_part = number[part[links.tail]], number[part[links.head]]
-    inner = from_part == to_part
-    out, into = np.where(inner, -1, from_part), np.where(inner, -1, to_part)
-    return [Cut("leaves", of_rank.reshape(-1), out, into)]

@@ -1,10 +1,12 @@
-"""Rows of an archive, one for each run or point, as text, CSV or Parquet; and their provenance."""
+"""Rows of an archive, one for each run or point, as text, CSV or Parquet."""
 
 import csv
 import io
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ Row = Mapping[str, Any]
 
 _BOOKKEEPING = ("id", "result_hash", "finish_count")  # exported only if asked for
 _PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
-_SHOWN = ("time_s", "lower_bound_s", "bound_ratio", "busbw_bytes_per_s", "binding_name")
+_SHOWN = ("time_s", "lower_bound_s", "bound_ratio", "busbw_bytes_per_s", "binding_name") + (
+    "utilisation",
+    "tokens_per_s",
+)
 
 
 def rows_of(stored: Archive | Sweep, condition: str | None) -> list[dict[str, Any]]:
@@ -79,14 +84,24 @@ def units_of(stored: Archive | Sweep, key: str) -> tuple[str, str]:
 def rows_text(stored: Archive | Sweep, rows: Sequence[Row], keys: Sequence[str]) -> str:
     """Return rows as a table, headed by the names that conditions and columns are asked for by."""
     columns = [_column(key, units_of(stored, key)[0], rows) for key in keys]
-    return text_table([{key: row[key] for key in keys} for row in rows], columns)
+    labels = len(list(takewhile(partial(_is_label, stored), keys)))
+    return text_table([{key: row[key] for key in keys} for row in rows], columns, lead=labels or 1)
+
+
+def _is_label(stored: Archive | Sweep, key: str) -> bool:
+    if isinstance(stored, Sweep):
+        return stored.short_names().get(key, key) in _label_keys(stored)
+    return key == "run"
 
 
 def _column(key: str, units: str, rows: Sequence[Row]) -> Column:
+    values = [row[key] for row in rows]
+    if any(isinstance(value, str) for value in values):  # labels that are lists have units in them
+        return Column(key, key)
     if units == "s":
-        return time_column(key, key, [row[key] for row in rows])
+        return time_column(key, key, values)
     if units in ("byte", "byte/s"):
-        middle = statistics.median([abs(row[key]) for row in rows if row[key] == row[key]] or [0])
+        middle = statistics.median([abs(value) for value in values if value == value] or [0])
         prefix, scale = next((p, s) for p, s in _PREFIXES if middle >= s or s == 1)
         return Column(key, key, prefix + units.replace("byte", "B"), scale)
     return Column(key, key, "" if units == "1" else units)
@@ -132,15 +147,3 @@ def write_parquet(
         about |= stored.provenance()
     schema = pyarrow.schema(fields, metadata={"mrcjax": json.dumps(about)})
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), path)
-
-
-def provenance_text(sweep: Sweep) -> str:
-    """Return where the results of a sweep come from, a few lines."""
-    said = sweep.provenance()
-    lines = [
-        f"made {said['created']} to {said['ended']} by mrcjax {said['mrcjax_version']}, "
-        f"schema {said['schema']}, {said['precision'] or '-'} on {said['device'] or '-'}",
-        *(f"command: {session['command']}" for session in said["sessions"] if session["command"]),
-        f"results: {said['results_hash']}",
-    ]
-    return "\n".join(lines)

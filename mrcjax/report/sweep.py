@@ -3,16 +3,12 @@
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
 from mrcjax.archive import Axis, Column, Sweep
-from mrcjax.report.table import text_table, time_column
+from mrcjax.report.rows import chosen_keys, rows_text
+from mrcjax.report.table import time_column
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
 ROWS = 40  # of the table; more are left to `mrcjax show`
-_FORMATS = (("_bytes_per_s", format_rate), ("_bytes", format_bytes), ("_s", format_seconds))
-_SHOWN = ("time_s", "lower_bound_s", "bound_ratio", "binding_name")
-_OF_TRAINING = ("utilisation", "tokens_per_s")
 
 
 def counts(sweep: Sweep) -> dict[str, int]:
@@ -28,37 +24,18 @@ def sweep_text(sweep: Sweep) -> str:
     said = ", ".join(f"{number:,} {status}" for status, number in of.items() if number)
     blocks = [f"{sweep.path}: {axes}; {said}"]
     places = list(sweep.places("done"))
-    columns = [*_SHOWN, *(key for key in _OF_TRAINING if key in sweep)]
-    units = {key: unit for axis in sweep.axes for key, unit in axis.units.items()}
-    rows = [
-        {key: _label(units.get(key, ""), value) for key, value in sweep.labels(at).items()}
-        | {key: _shown(key, sweep[key][at]) for key in columns}
-        for at in places[:ROWS]
-    ]
-    if rows:
-        blocks.append(text_table(rows))
+    if places:
+        keys = chosen_keys(sweep, None, few=True)
+        variables = [key for key in keys if key in sweep]
+        rows = [
+            sweep.labels(at) | {key: sweep[key][at] for key in variables} for at in places[:ROWS]
+        ]
+        blocks.append(rows_text(sweep, rows, keys))
     if len(places) > ROWS:
         blocks.append(f"and {len(places) - ROWS:,} more: `mrcjax show {sweep.path}`")
     reasons = Counter(str(sweep.reason[at]) for at in sweep.places("failed"))
     blocks += [f"failed ({number:,}): {reason}" for reason, number in reasons.most_common(8)]
     return "\n\n".join(blocks)
-
-
-def _label(unit: str, value: Any) -> str:
-    endings = {"byte/s": "_bytes_per_s", "byte": "_bytes", "s": "_s"}
-    shown = _shown(endings.get(unit, ""), value)
-    return shown if unit in (*endings, "") else f"{shown} {unit}"
-
-
-def _shown(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    for ending, write in _FORMATS:
-        if key.endswith(ending):
-            return write(float(value))
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
-    return f"{float(value):.6g}"
 
 
 def sweep_json(sweep: Sweep) -> dict[str, Any]:
@@ -75,6 +52,18 @@ def sweep_json(sweep: Sweep) -> dict[str, Any]:
             sweep.labels(at) | {"reason": str(sweep.reason[at])} for at in sweep.places("failed")
         ],
     }
+
+
+def provenance_text(sweep: Sweep) -> str:
+    """Return where the results of a sweep come from, a few lines."""
+    said = sweep.provenance()
+    lines = [
+        f"made {said['created']} to {said['ended']} by mrcjax {said['mrcjax_version']}, "
+        f"schema {said['schema']}, {said['precision'] or '-'} on {said['device'] or '-'}",
+        *(f"command: {session['command']}" for session in said["sessions"] if session["command"]),
+        f"results: {said['results_hash']}",
+    ]
+    return "\n".join(lines)
 
 
 _WRITTEN = {"byte": format_bytes, "byte/s": format_rate, "s": format_seconds}

@@ -101,16 +101,18 @@ def text_table(
     columns: Sequence[Column | tuple[str, str, str]] = (),
     *,
     width: int = WIDTH,
+    lead: int = 1,
 ) -> str:
     """Return rows as aligned columns, each headed by its title and, on a line of its own, unit.
 
     Text is wrapped to keep to the width; where that is not enough, the columns that do not fit
-    follow in a further block, led by the first column again.
+    follow in further blocks, led by what tells the rows apart again.
 
     Args:
         rows: one mapping per line; a missing value, None or NaN stands as "-".
         columns: what to show: Column, or (key, title, unit). None: every key as it is.
         width: characters.
+        lead: how many of the first columns tell the rows apart; one if they take most of the width.
     """
     if not rows:
         return "(nothing)"
@@ -118,16 +120,18 @@ def text_table(
     cells = [[format_value(row.get(c.key), c) for row in rows] for c in shown]
     for wrap_at in (36, 30, 24, 20, 16):
         text = _aligned(shown, cells, wrap_at)
-        if _width(text) <= width or len(shown) <= 2:
+        if _width(text) <= width or len(shown) <= lead + 1:
             return text
+    if 3 * _width(_aligned(shown[:lead], cells, 16)) > 2 * width:
+        lead = 1
     fitting = len(shown) - 1
-    while fitting > 2 and _width(_aligned(shown[:fitting], cells, 16)) > width:
+    while fitting > lead + 1 and _width(_aligned(shown[:fitting], cells, 16)) > width:
         fitting -= 1
-    rest = [shown[0], *shown[fitting:]]
+    rest = [*shown[:lead], *shown[fitting:]]
     return (
         _aligned(shown[:fitting], cells[:fitting], 16)
         + "\n\n"
-        + text_table(rows, rest, width=width)
+        + text_table(rows, rest, width=width, lead=lead)
     )
 
 

@@ -38,7 +38,8 @@ from mrcjax.spec.sections import (
     Spec,
 )
 from mrcjax.spec.shares import RailShares
-from mrcjax.spec.sweep import SweepPoint, SweepSpec, load_sweep, sweep_to_toml
+from mrcjax.spec.sweep import SweepPoint, SweepSpec
+from mrcjax.spec.sweep_table import load_sweep, sweep_to_toml
 from mrcjax.spec.traffic import Traffic
 from mrcjax.spec.training import (
     MODELS,

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mrcjax.spec.fields import PerPort
-from mrcjax.spec.load import annotation_at, members_of, override_value
+from mrcjax.spec.overrides import override_value
+from mrcjax.spec.places import annotation_at
+from mrcjax.spec.structs import members_of
 from mrcjax.units import Quantity, SpecError, show_value
 
 _RANGE_KEYS = {"from", "to", "count", "step", "spacing"}
