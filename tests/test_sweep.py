@@ -374,9 +374,9 @@ def test_sizes_share_a_program_where_that_is_cheaper(tmp_path):
     (group,) = make_plan(spec.points()).groups
     assert (len(group.points), len(group.ranks), group.larger.network.ranks) == (26, 13, 38)
     assert "13 sizes from 2 to 38 ranks" in group.title
-    before = len(programs._made)
+    before = programs.count()
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
-    assert len(programs._made) == before + 1
+    assert programs.count() == before + 1
     for at, point in spec.points():
         alone = mrcjax.run(point.spec)
         assert found["time_s"][at] == alone.time_s

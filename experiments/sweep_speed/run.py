@@ -1,7 +1,8 @@
 """What a point costs in a sweep and alone, in turns on the same machine.
 
 Writes results/sweep_speed.txt: milliseconds of a point, whole (from spec to archive, bounds and
-binding resource included) and in the engine alone, and the programs compiled for the sweep.
+binding resource included) and in the engine alone, and the programs compiled for the sweep; and
+what a sweep over numbers of ranks takes where they share programs, and where each has its own.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import jax
 import mrcjax
 from mrcjax import programs
 from mrcjax.spec import load_sweep
+from mrcjax.sweeping import emulate_batch
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "results"
@@ -63,6 +65,29 @@ def measure(ranks: int, points: int, alone: int, folder: Path, jobs: tuple[int, 
     return found | {"programs compiled for the sweeps": programs.count() - before}
 
 
+def measure_sizes(step: int, algorithm: str, folder: Path) -> dict:
+    """Seconds that sizes from 64 to 1,024 ranks take, nothing being compiled before."""
+    sets = [f"network.ranks={','.join(map(str, range(64, 1025, step)))}"]
+    sets += ["faults.random.0.seed=0", f"collective.algorithm={algorithm}"]
+    spec = load_sweep(HERE / "spec.toml", sets)
+    programs.forget()
+    together, found = timed(partial(mrcjax.sweep, spec, folder / f"{algorithm}.h5"))
+    shared = programs.count()
+    programs.forget()
+    apart, alone = timed(lambda: [
+        emulate_batch([point.spec], 1, ("time_s",))[0] for _, point in spec.points() if point
+    ])  # fmt: skip
+    times_s = [each.values["time_s"] for each in alone]
+    assert found["time_s"].ravel().tolist() == times_s, "sizes that share programs differ"
+    return {
+        "sizes": len(alone),
+        "s in a sweep": together,
+        "programs compiled for it": shared,
+        "s each by a program of its own": apart,
+        "programs compiled for them": programs.count(),
+    }
+
+
 def _number(value: float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
@@ -75,6 +100,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args()
     sizes = ((1024, args.points, 50, (2,)), (16384, 8, 4, ()))
+    step = 320 if args.short else 16
     if args.short:
         sizes = ((1024, 16, 4, ()),)
     lines = [f"device {jax.devices()[0].device_kind}, jax {jax.__version__}; ms of a point"]
@@ -82,6 +108,11 @@ def main() -> None:
         for ranks, points, alone, jobs in sizes:
             found = measure(ranks, points, alone, Path(folder), jobs)
             lines.append(f"\n{ranks:,} ranks x 8 rails, direct, float64")
+            lines += [f"  {name:<34}{_number(value):>10}" for name, value in found.items()]
+            print("\n".join(lines[-len(found) - 1 :]), flush=True)
+        for algorithm in ("direct", "ring"):
+            found = measure_sizes(step, algorithm, Path(folder))
+            lines.append(f"\n64 to 1,024 ranks x 8 rails, {algorithm}, float64")
             lines += [f"  {name:<34}{_number(value):>10}" for name, value in found.items()]
             print("\n".join(lines[-len(found) - 1 :]), flush=True)
     args.results.mkdir(parents=True, exist_ok=True)
