@@ -12,7 +12,7 @@ from mrcjax import training
 from mrcjax.emulation import run
 from mrcjax.network.inventory import Inventory, inventory
 from mrcjax.outcome import Outcome
-from mrcjax.spec import Spec, SpecError
+from mrcjax.spec import Spec, SpecError, TrainingSpec
 from mrcjax.training import Bucket, Buckets, RunCost, TrainingStep
 from mrcjax.units import Bytes
 
@@ -78,14 +78,8 @@ def train(
             remedy="`mrcjax spec --example training` prints one to start from",
         )
     ranks = spec.network.ranks
-    sent = training.buckets(
-        spec.training,
-        ranks,
-        node_size=spec.network.node_size,
-        port_bytes_per_s=math.fsum(spec.network.port_rates) * spec.network.goodput,
-    )
     # whatever can be refused is refused before the first run
-    wanted = {b.collective: bucket_spec(spec, sent, b, algorithm) for b in sent.distinct}
+    sent, wanted = _wanted(spec, spec.training, algorithm)
     materials = inventory(spec.network)
     outcomes = {name: emulate(each) for name, each in wanted.items()}
     step = step_of(spec, sent, {name: outcome.time_s for name, outcome in outcomes.items()})
@@ -115,6 +109,19 @@ def train(
     )
 
 
+def _wanted(
+    spec: Spec, asked: TrainingSpec, algorithm: str | None
+) -> tuple[Buckets, dict[str, Spec]]:
+    """Buckets of a training step, and by collective the specs whose runs it needs."""
+    sent = training.buckets(
+        asked,
+        spec.network.ranks,
+        node_size=spec.network.node_size,
+        port_bytes_per_s=math.fsum(spec.network.port_rates) * spec.network.goodput,
+    )
+    return sent, {b.collective: bucket_spec(spec, sent, b, algorithm) for b in sent.distinct}
+
+
 def step_of(spec: Spec, sent: Buckets, times_s: Mapping[str, float]) -> TrainingStep:
     """Return the step whose buckets take so long; times_s: seconds by collective, of `sent`."""
     assert spec.training is not None
@@ -126,18 +133,34 @@ def step_of(spec: Spec, sent: Buckets, times_s: Mapping[str, float]) -> Training
     return training.step(spec.training, spec.network.ranks, t_rs_s, t_ag_s, slowest)
 
 
-def run_with_step(spec: Spec) -> tuple[Outcome, TrainingOutcome | None]:
+def run_with_step(
+    spec: Spec, *, emulate: Callable[[Spec], Outcome] = run
+) -> tuple[Outcome, TrainingOutcome | None]:
     """Emulate a spec, and the training step around it where it has a `[training]` section.
+
+    emulate: what runs a spec, of those that `runs_of` names.
 
     Raises:
         SpecError: for what cannot be built, and where a link that is down is needed.
     """
     if spec.training is None:
-        return run(spec), None
-    trained = train(spec)
+        return emulate(spec), None
+    trained = train(spec, emulate=emulate)
     # the collective of the spec may be one of the step's buckets
     same = next((each for each in trained.outcomes.values() if each.spec == spec), None)
-    return same or run(spec), trained
+    return same or emulate(spec), trained
+
+
+def runs_of(spec: Spec) -> list[Spec]:
+    """Return the specs that `run_with_step` emulates, each once.
+
+    Raises:
+        SpecError: a bucket of the training step cannot be built.
+    """
+    if spec.training is None:
+        return [spec]
+    _, wanted = _wanted(spec, spec.training, None)
+    return [*wanted.values(), *([] if spec in wanted.values() else [spec])]
 
 
 def bucket_spec(spec: Spec, sent: Buckets, bucket: Bucket, algorithm: str | None = None) -> Spec:

@@ -13,6 +13,7 @@ import mrcjax
 from mrcjax import programs
 from mrcjax.archive import ArchiveError
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
+from mrcjax.step import run_with_step
 from mrcjax.sweeping import batch, classes, make_plan, running
 from mrcjax.sweeping.group import Group
 
@@ -395,6 +396,7 @@ def group(ranks, points, seconds, kin="one", compile_s=2.0):
         bytes_each=1,
         seconds_each=seconds,
         compile_s=compile_s,
+        programs=1,
         batched=True,
         ranks=(ranks,),
         example=point.spec,
@@ -436,11 +438,37 @@ def test_classes_are_the_cheapest_of_all_cuts(seed):
 
 
 def test_training_is_swept_with_its_step(tmp_path):
-    text = example("training")
-    spec = load_sweep(text, ["network.ranks=1024,2048"])
+    text = example("training").replace("ranks = 1024\n", "").replace("group_size = 128\n", "")
+    sizes = "network.ranks = [256, 512, 1024]\ncollective.group_size = [32, 64, 128]\n"
+    zipped = 'zip = [["network.ranks", "collective.group_size"]]\n'
+    spec = load_sweep(
+        f'{text}\n[sweep]\n{sizes}network.endpoint_latency = ["1 us", "9 us"]\n{zipped}'
+    )
+    (group,) = make_plan(spec.points()).groups
+    before = programs.count()
+    found = mrcjax.sweep(spec, tmp_path / "s.h5")
+    assert programs.count() == before + group.programs
+    for point in points(spec):
+        outcome, trained = run_with_step(point.spec)
+        assert found["time_s"][point.at] == outcome.time_s
+        assert np.array_equal(found.finish_s(point.at), outcome.finish_s)
+        for key in ("step_s", "exposed_s", "utilisation", "mfu"):
+            assert found[key][point.at] == getattr(trained.step, key)
+        assert found["run_usd"][point.at] == trained.cost.total_usd
+
+
+def test_what_a_training_step_asks_for_in_vain_is_the_reason(tmp_path):
+    sets = ["collective.algorithm=direct,rings", "network.ranks=1024,2048"]
+    spec = load_sweep(example("training"), sets)
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     for point in points(spec):
-        assert found["utilisation"][point.at] == mrcjax.train(point.spec).step.utilisation
+        try:
+            run_with_step(point.spec)
+            reason = ""
+        except SpecError as error:
+            reason = str(error)
+        assert found.reason[point.at] == reason
+    assert {*found.status.astype(str).ravel()} == {"done", "failed"}
 
 
 def test_an_archive_holds_points_of_one_spec(tmp_path):
@@ -501,7 +529,9 @@ def test_points_without_room_are_tried_alone_and_say_so(tmp_path, monkeypatch):
     original = batch.launch
 
     def launch(prepared):
-        seeds = [c.spec.faults.random[0].seed for each in prepared.alike for c in each.cases]
+        seeds = [
+            run.case.spec.faults.random[0].seed for each in prepared.alike for run in each.runs
+        ]
         if len(seeds) > 1 or 2 in seeds:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return original(prepared)

@@ -6,6 +6,7 @@ Three steps, so that the next batch is built and compiled while one runs.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,13 +14,14 @@ import numpy as np
 
 from mrcjax.batched import ready_to_launch, width_of
 from mrcjax.case import Case, build
-from mrcjax.emulation import inputs_of, precision, structure_of
+from mrcjax.emulation import inputs_of, precision, run, structure_of
 from mrcjax.engine import Times
 from mrcjax.findings import outcome_of
 from mrcjax.larger import Laid, kin, lay
+from mrcjax.outcome import Outcome
 from mrcjax.round_order import order_warning
 from mrcjax.spec import Spec, SpecError
-from mrcjax.step import run_with_step
+from mrcjax.step import run_with_step, runs_of
 from mrcjax.sweeping.result import Result, failed, result_of
 
 
@@ -30,7 +32,6 @@ def goes_in_batches(spec: Spec) -> bool:
         and not spec.engine.aggregate
         and spec.engine.devices == 1
         and spec.faults.scenarios == 1
-        and spec.training is None
     )
 
 
@@ -38,26 +39,39 @@ NO_ROOM = (MemoryError, jax.errors.JaxRuntimeError)  # what a device says when i
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Cases of a batch whose arrays have one structure, with their places among the specs.
+class Run:
+    """A run that a point needs: of itself, or of a bucket of its training step.
 
-    laid: of each case how it lies in larger arrays; None where it has arrays of its own size.
+    point: place of the point among the specs. row: place of the run's times among those of its
+    program. laid: how it lies in larger arrays; None where it has arrays of its own size.
     """
 
-    places: list[int]
-    cases: list[Case]
-    laid: list[Laid | None]
+    point: int
+    case: Case
+    laid: Laid | None
+    row: int
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Runs of a batch whose arrays have one structure, and the program that does them all."""
+
+    runs: list[Run]
+    rows: int
     launch: Callable[[], Times]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A batch that is built and compiled."""
+    """A batch that is built and compiled.
 
+    refused: runs that cannot be built, by the place of their point.
+    """
+
+    specs: Sequence[Spec]
     keep: tuple[str, ...]
-    results: list[Result | None]
     alike: list[Alike]
-    single: list[tuple[int, Spec]]
+    refused: list[tuple[int, Spec, SpecError]]
 
 
 @dataclass(frozen=True)
@@ -98,30 +112,52 @@ def prepare(
     specs: Sequence[Spec], room: int, keep: tuple[str, ...], larger: Spec | None = None
 ) -> Prepared:
     """Build the cases of a batch, and compile what they need."""
-    prepared = Prepared(keep, [None] * len(specs), [], [])
+    prepared = Prepared(specs, keep, [], [])
     known: dict[Any, Any] = {}
-    found: dict[Any, list[tuple[int, Case, Laid | None, tuple]]] = {}
-    most = _inputs(larger, known) if larger is not None else None
+    found: dict[Any, tuple[list[Run], list[tuple]]] = {}
+    most = [] if larger is None else [_inputs(each, known) for each in runs_of(larger)]
     for place, spec in enumerate(specs):
-        if not goes_in_batches(spec):
-            prepared.single.append((place, spec))
-            continue
-        try:
-            case, inputs = _inputs(spec, known)
-        except SpecError as error:
-            prepared.results[place] = failed(error)
-            continue
-        laid = _laid(case, inputs, most)
-        inputs = inputs if laid is None else laid.inputs
-        key = (spec.engine.precision, structure_of(inputs, case.config))
-        found.setdefault(key, []).append((place, case, laid, inputs))
-    for (word, _), members in found.items():
-        places, cases, laid, inputs = (list(each) for each in zip(*members, strict=True))
-        width = width_of(inputs[0], max(room, len(cases)))
+        for number, each in enumerate(_batched_runs(spec)):
+            try:
+                case, inputs = _inputs(each, known)
+            except SpecError as error:
+                prepared.refused.append((place, each, error))
+                continue
+            laid = _laid(case, inputs, most[number]) if number < len(most) else None
+            inputs = inputs if laid is None else laid.inputs
+            key = (spec.engine.precision, structure_of(inputs, case.config))
+            runs, rows = found.setdefault(key, ([], []))
+            row = _row(rows, inputs, [one.row for one in runs if one.point == place])
+            runs.append(Run(place, case, laid, row))
+    for (word, _), (runs, rows) in found.items():
+        places = max(room, len(rows))
+        width = width_of(rows[0], places)
         with precision(word):
-            ready = ready_to_launch(inputs, cases[0].config, max(room, len(cases)), width)
-        prepared.alike.append(Alike(places, cases, laid, ready))
+            ready = ready_to_launch(rows, runs[0].case.config, places, width)
+        prepared.alike.append(Alike(runs, len(rows), ready))
     return prepared
+
+
+def _batched_runs(spec: Spec) -> list[Spec]:
+    """Runs that a point needs of its batch; none where it goes alone, or cannot be run at all."""
+    try:
+        return runs_of(spec) if goes_in_batches(spec) else []
+    except SpecError:
+        return []
+
+
+def _row(rows: list[tuple], inputs: tuple, own: list[int]) -> int:
+    """Place of these inputs among the rows: of equal ones of the same point, or a new one.
+
+    Buckets that are scattered and gathered in equal shards, for one, are the same sends.
+    """
+    leaves = jax.tree.leaves(inputs)
+    for row in own:
+        pairs = zip(leaves, jax.tree.leaves(rows[row]), strict=True)
+        if all(one is other or np.array_equal(one, other) for one, other in pairs):
+            return row
+    rows.append(inputs)
+    return len(rows) - 1
 
 
 def _inputs(spec: Spec, known: dict[Any, Any]) -> tuple[Case, tuple]:
@@ -130,10 +166,8 @@ def _inputs(spec: Spec, known: dict[Any, Any]) -> tuple[Case, tuple]:
         return case, inputs_of(case)
 
 
-def _laid(case: Case, inputs: tuple, most: tuple[Case, tuple] | None) -> Laid | None:
+def _laid(case: Case, inputs: tuple, most: tuple[Case, tuple]) -> Laid | None:
     """How a case lies in the arrays of a larger one; None where it has its own."""
-    if most is None:
-        return None
     common = kin(inputs, case.config)
     if common is None or common != kin(most[1], most[0].config):
         return None
@@ -145,7 +179,7 @@ def launch(prepared: Prepared) -> Running:
     """Start the programs of a batch; JAX runs them behind."""
     started, times = time.perf_counter(), []
     for alike in prepared.alike:
-        with precision(alike.cases[0].spec.engine.precision):
+        with precision(alike.runs[0].case.spec.engine.precision):
             times.append(alike.launch())
     return Running(prepared, started, times)
 
@@ -153,37 +187,51 @@ def launch(prepared: Prepared) -> Running:
 def finish(running: Running) -> list[Result]:
     """Wait for a batch and say what came out of each of its specs, in their order."""
     prepared = running.prepared
+    outcomes: dict[int, list[tuple[Spec, Callable[[], Outcome]]]] = {}
     for alike, times in zip(prepared.alike, running.times, strict=True):
         times = jax.tree.map(np.asarray, jax.block_until_ready(times))
-        each_s = (time.perf_counter() - running.started) / len(alike.cases)
-        with precision(alike.cases[0].spec.engine.precision):
-            members = zip(alike.places, alike.cases, alike.laid, strict=True)
-            for i, (place, case, laid) in enumerate(members):
-                mine = jax.tree.map(lambda x, i=i: x[i], times)
-                mine = mine if laid is None else laid.own(mine)
-                prepared.results[place] = _one(case, mine, each_s, prepared.keep)
-    for place, spec in prepared.single:
-        prepared.results[place] = _alone(spec, prepared.keep)
-    done = [result for result in prepared.results if result is not None]
-    assert len(done) == len(prepared.results)
-    return done
+        each_s = (time.perf_counter() - running.started) / alike.rows
+        for each in alike.runs:
+            found = partial(_outcome, each, times, each_s)
+            outcomes.setdefault(each.point, []).append((each.case.spec, found))
+    for point, spec, error in prepared.refused:
+        outcomes.setdefault(point, []).append((spec, partial(_refuse, error)))
+    return [
+        _result(spec, outcomes.get(place), prepared.keep)
+        for place, spec in enumerate(prepared.specs)
+    ]
 
 
-def _one(case: Case, times: Times, wall_s: float, keep: tuple[str, ...]) -> Result:
+def _outcome(of: Run, times: Times, wall_s: float) -> Outcome:
+    """What came out of a run, of the times of all; wall_s: of each."""
+    mine = jax.tree.map(lambda x: x[of.row], times)
+    mine = mine if of.laid is None else of.laid.own(mine)
+    with precision(of.case.spec.engine.precision):
+        outcome = outcome_of(of.case, mine, {"run": wall_s})
+    said = order_warning(of.case, outcome.time_s, outcome.schedule_bound_s)
+    if said is None:
+        return outcome
+    return replace(outcome, warnings=(*outcome.warnings, said))
+
+
+def _refuse(error: SpecError) -> Outcome:
+    raise error
+
+
+def _result(
+    spec: Spec, found: list[tuple[Spec, Callable[[], Outcome]]] | None, keep: tuple[str, ...]
+) -> Result:
+    """The result of a point, and of the training step around it, if it asks for one.
+
+    found: what came out of the runs it needs, by their specs; None: it is run alone.
+    """
+
+    def emulate(asked: Spec) -> Outcome:
+        assert found is not None
+        return next(outcome() for each, outcome in found if each == asked)
+
     try:
-        outcome = outcome_of(case, times, {"run": wall_s})
-    except SpecError as error:
-        return failed(error)
-    said = order_warning(case, outcome.time_s, outcome.schedule_bound_s)
-    if said is not None:
-        outcome = replace(outcome, warnings=(*outcome.warnings, said))
-    return result_of(outcome, keep)
-
-
-def _alone(spec: Spec, keep: tuple[str, ...]) -> Result:
-    """Emulate a point that goes in no batch, and the training step around it if it asks for one."""
-    try:
-        outcome, trained = run_with_step(spec)
+        outcome, trained = run_with_step(spec, emulate=run if found is None else emulate)
         return result_of(outcome, keep, trained)
     except SpecError as error:
         return failed(error)

@@ -12,6 +12,7 @@ from mrcjax.emulation import inputs_of, precision
 from mrcjax.engine.plan import bound_to_ports
 from mrcjax.larger import kin
 from mrcjax.spec import Spec, SpecError, SweepPoint
+from mrcjax.step import runs_of
 from mrcjax.sweeping.batch import goes_in_batches
 
 MOST_AT_ONCE = 32  # points of a batch; more save nothing worth having
@@ -34,6 +35,7 @@ class Group:
     bytes_each: int
     seconds_each: float | None
     compile_s: float
+    programs: int  # to compile, as far as is known
     batched: bool
     ranks: tuple[int, ...]  # the numbers of ranks there are, in order
     example: Spec  # a point that can be built, of the most ranks, if there is one
@@ -69,7 +71,7 @@ def group_of(members: Sequence[tuple[SweepPoint, str]], workers: int) -> Group:
     points, ids = zip(*members, strict=True)
     first: Spec = points[0].spec
     batched = goes_in_batches(first)
-    weighed = _Weighed(None, 2**20, "paths", None)
+    weighed = _Weighed(None, 2**20, "paths", 1, None)
     example = first
     for point in points[:3]:  # one of the first will do, if it can be built at all
         try:
@@ -78,7 +80,7 @@ def group_of(members: Sequence[tuple[SweepPoint, str]], workers: int) -> Group:
             break
         except SpecError:
             continue
-    sends, bytes_each, way, kin_ = weighed
+    sends, bytes_each, way, programs_, kin_ = weighed
     seconds = None if sends is None else max(sends * _SEND_S[way], 1e-5)
     return Group(
         points=tuple(points),
@@ -87,7 +89,8 @@ def group_of(members: Sequence[tuple[SweepPoint, str]], workers: int) -> Group:
         sends=sends,
         bytes_each=bytes_each,
         seconds_each=seconds,
-        compile_s=_COMPILE_S[way],
+        compile_s=_COMPILE_S[way] * programs_,
+        programs=programs_,
         batched=batched,
         ranks=(first.network.ranks,),
         example=example,
@@ -103,15 +106,29 @@ def room_of(bytes_each: int, seconds: float | None, points: int, workers: int) -
 
 
 class _Weighed(NamedTuple):
-    """Sends of a point, bytes that it takes in a batch, the way its sends are taken, its kin."""
+    """What a point takes: sends, bytes in a batch, the way of its sends, programs; and its kin."""
 
     sends: int | None
     bytes_each: int
     way: str
+    programs: int
     kin: Hashable | None
 
 
 def _weighed(spec: Spec) -> _Weighed:
+    """Add up the runs that a point needs."""
+    each = [_weighed_run(run) for run in runs_of(spec)]
+    kins = tuple(one.kin for one in each)
+    return _Weighed(
+        sum(one.sends or 0 for one in each),
+        sum(one.bytes_each for one in each),
+        "paths" if any(one.way == "paths" for one in each) else "ports",
+        len({one.kin or number for number, one in enumerate(each)}),
+        None if None in kins else (spec.engine.precision, kins),
+    )
+
+
+def _weighed_run(spec: Spec) -> _Weighed:
     with precision(spec.engine.precision):
         case = build(spec)
         inputs = inputs_of(case)
@@ -125,10 +142,8 @@ def _weighed(spec: Spec) -> _Weighed:
     # on a CPU points go one after the other, and what moves is there once
     own = 0 if jax.default_backend() == "cpu" else moving
     sends = sum(p.rounds * p.lanes for p in phases) * case.network.ranks
-    common = kin(inputs, case.config)
-    common = None if common is None else (spec.engine.precision, common)
     way = "ports" if by_ports else "paths"
-    return _Weighed(sends, numbers + results + own, way, common)
+    return _Weighed(sends, numbers + results + own, way, 1, kin(inputs, case.config))
 
 
 def free_bytes() -> int:

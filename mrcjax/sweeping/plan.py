@@ -33,7 +33,7 @@ class Plan:
     @property
     def compilations(self) -> int:
         """Programs to compile, at least."""
-        return len(self.groups)
+        return sum(group.programs for group in self.groups)
 
     def rows(self) -> list[dict[str, Any]]:
         """One line per group for `--explain`."""
