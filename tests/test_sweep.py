@@ -11,7 +11,7 @@ import tomli_w
 
 import mrcjax
 from mrcjax import programs
-from mrcjax.archive import ArchiveError
+from mrcjax.archive import ArchiveError, described
 from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
 from mrcjax.step import run_with_step
 from mrcjax.sweeping import batch, classes, make_plan, running
@@ -448,6 +448,10 @@ def test_training_is_swept_with_its_step(tmp_path):
     before = programs.count()
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     assert programs.count() == before + group.programs
+    units = {"step_s": "s", "tokens_per_s": "token/s", "run_usd": "USD", "run_hours": "h"}
+    units |= {"energy_kwh": "kWh", "mfu": "1", "utilisation": "1", "exposed_s": "s"}
+    assert {key: described(key)[0] for key in units} == units
+    assert set(units) <= set(found.variables)
     for point in points(spec):
         outcome, trained = run_with_step(point.spec)
         assert found["time_s"][point.at] == outcome.time_s

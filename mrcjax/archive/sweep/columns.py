@@ -30,6 +30,23 @@ _KNOWN = {scalar.key: (scalar.units, scalar.long_name) for scalar in SCALARS} | 
     "finish_p99_s": ("s", "99th percentile of the finish times of all ranks"),
     "finish_max_s": ("s", "time at which the last rank has finished"),
     "wall_s": ("s", "time that computing the point took"),
+    "step_s": ("s", "time of a training step"),
+    "exposed_s": ("s", "communication that no computing hides, of a training step"),
+    "utilisation": ("1", "computing over the time of a training step"),
+    "mfu": ("1", "model FLOPs over what the GPUs could do in that time"),
+    "tokens_per_s": ("token/s", "tokens trained on, of all ranks"),
+    "run_usd": ("USD", "cost of the whole training run"),
+    "run_hours": ("h", "time of the whole training run"),
+    "energy_kwh": ("kWh", "energy of the whole training run, at the meter"),
+} | {
+    f"scenario_{name}_s": ("s", f"{text} of the completion times of all scenarios")
+    for name, text in (
+        ("min", "least"),
+        ("median", "median"),
+        ("p95", "95th percentile"),
+        ("p99", "99th percentile"),
+        ("max", "greatest"),
+    )
 }
 _UNITS = (("_bytes_per_s", "byte/s"), ("_bytes", "byte"), ("_s", "s"), ("_w", "W"), ("_usd", "USD"))
 # may differ from one computation of the same to the next, or stand for the results themselves
