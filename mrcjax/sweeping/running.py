@@ -45,7 +45,8 @@ def sweep(
 ) -> Sweep:
     """Emulate all points of a sweep; what `mrcjax sweep` does.
 
-    Points of equal arrays run many at once, by one compiled program. Every finished batch is on
+    Points of equal arrays run many at once, by one compiled program; so do numbers of ranks that
+    differ, where that is cheaper than compiling. Every finished batch is on
     disk before the next one is waited for.
 
     Args:
