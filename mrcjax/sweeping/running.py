@@ -46,8 +46,8 @@ def sweep(
     """Emulate all points of a sweep; what `mrcjax sweep` does.
 
     Points of equal arrays run many at once, by one compiled program; so do numbers of ranks that
-    differ, where that is cheaper than compiling. Every finished batch is on
-    disk before the next one is waited for.
+    differ, where that is cheaper than compiling. Every finished batch is on disk before the next
+    one is waited for.
 
     Args:
         spec: a spec with a `[sweep]` table, its file or its text.
