@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, UseAppendAction, arg
 
@@ -12,6 +12,9 @@ from mrcjax.cli.arguments import AsJson, SpecFile, archive_to_write
 from mrcjax.cli.asking import print_json
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import INTERRUPTED, at_once, progress, until_interrupted
+
+if TYPE_CHECKING:
+    from mrcjax.archive import Sweep
 
 SOME_FAILED = 1  # exit status
 
@@ -25,7 +28,11 @@ def sweep_command(
         archive_to_write("The archive of the sweep"),
     ] = None,
     resume: Annotated[
-        bool, arg(help="Do only what the archive lacks; the sweep may have grown since.")
+        bool,
+        arg(
+            help="Do only what the archive lacks, finish times of points included; the sweep may "
+            "have grown since."
+        ),
     ] = False,
     jobs: Annotated[
         int | None,
@@ -99,11 +106,25 @@ def sweep_command(
     else:
         print(sweep_text(found))
     sys.stdout.flush()
+    if "finish" in asked.keep:
+        _say_what_lacks_finish_times(found)
     of = counts(found)
     if of["missing"]:
         raise SystemExit(INTERRUPTED)
     if of["failed"]:
         raise SystemExit(SOME_FAILED)
+
+
+def _say_what_lacks_finish_times(found: "Sweep") -> None:
+    """Tell of points that were done without, and not again: the sweep was ended, or they failed."""
+    is_done = found.status == "done"
+    lacking = int((is_done & (found["finish_count"] == 0)).sum())
+    if lacking:
+        print(
+            f"mrcjax: {found.path} lacks finish times of {lacking:,} of {is_done.sum():,} points "
+            "that are done; --resume adds those of the points that it asks for",
+            file=sys.stderr,
+        )
 
 
 def _explain(asked, workers: int, as_json: bool) -> None:

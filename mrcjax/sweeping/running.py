@@ -1,5 +1,6 @@
 """`sweep`: emulate every point of a sweep that is not done yet, and keep each batch at once."""
 
+import functools
 import itertools
 import time
 from collections import deque
@@ -53,7 +54,8 @@ def sweep(
         spec: a spec with a `[sweep]` table, its file or its text.
         out: the archive, HDF5; without it output.file of the spec.
         set: overrides as of the command line; one with several values is swept over.
-        resume: do only what the archive lacks; the sweep may have grown since.
+        resume: do only what the archive lacks; the sweep may have grown since. Points whose
+            finish times are asked for and were not kept are done again.
         jobs: processes that share the batches; a script that asks for several has what it does
             under `if __name__ == "__main__":`.
         scheduler: address of a Dask scheduler whose workers share them, or "local" for a cluster
@@ -101,7 +103,8 @@ def _sweep_into(
     with sweep_writer(
         target, axes, excluded=excluded, spec_text=text, command=command, resume=resume
     ) as writer:
-        plan = make_plan(placed, writer.has, workers.sharing)
+        is_done = functools.partial(writer.has, with_finish="finish" in asked.keep)
+        plan = make_plan(placed, is_done, workers.sharing)
         writer.add(
             Point(point.at, id_, "failed", str(point.error), {}, None) for point, id_ in plan.failed
         )
@@ -113,7 +116,9 @@ def _sweep_into(
             every = in_turn(parts, asked.keep)
         for part, results in every:
             _, points, ids = part
-            writer.add(map(_kept, points, ids, results))
+            new = map(_kept, points, ids, results)
+            # a point that is done again for its finish times, and fails now, stays as it was
+            writer.add(p for p in new if p.status == "done" or not writer.has(p.at, p.id))
             progress.more(len(points))
             if is_stopped is not None and is_stopped():
                 break

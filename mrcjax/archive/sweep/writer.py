@@ -156,10 +156,11 @@ class SweepWriter:
                 # the last fold, at the end, says so
                 self._folded_at = time.monotonic()
 
-    def has(self, at: At, id: str) -> bool:
-        """Whether the point of this place is done, with this id."""
+    def has(self, at: At, id: str, with_finish: bool = False) -> bool:
+        """Whether the point of this place is done, with this id, and its finish times if asked."""
         columns, place = self._state.columns, self._place(at)
-        return columns["status"][place] == "done" and columns["id"][place] == id
+        is_done = columns["status"][place] == "done" and columns["id"][place] == id
+        return bool(is_done) and (not with_finish or place in self._state.kept)
 
     def _fold_takes_s(self) -> float:
         return self._empty_fold_s + self._bytes * self._fold_s_per_byte
