@@ -214,10 +214,38 @@ def test_files_to_sweep_over_stand_beside_the_spec(tmp_path):
         + '[[sweep.cases]]\nname = "case"\ntraffic = { file = "b.csv" }\n'
     )
     made = load_sweep(tmp_path / "spec.toml")
-    beside = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "c.csv"]
+    beside = [str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv")]
     assert [change["traffic.file"] for change in made.axes[1].changes] == beside
     assert made.axes[1].coords["traffic.file"] == ("a.csv", "b.csv", "c.csv")
     assert made.axes[0].changes[0]["case"]["traffic"]["file"] == beside[1]
+
+
+def test_files_of_overrides_stand_beside_the_spec_however_many(tmp_path, monkeypatch):
+    specs, working = tmp_path / "specs", tmp_path / "working"
+    for folder, names in ((specs, "ab"), (working, "bc")):
+        folder.mkdir()
+        for name in names:
+            (folder / f"{name}.csv").write_text("from,to,rate\n0,1,50 GB/s\n")
+    spec = specs / "spec.toml"
+    spec.write_text(
+        '[network]\nkind = "graph"\nfile = "a.csv"\n'
+        + '[collective]\nkind = "all_reduce"\nsize = "1 MB"\n'
+    )
+    monkeypatch.chdir(working)
+    names = ("a.csv", "b.csv", "c.csv", "d.csv")
+    one_each = []
+    for name in names[:3]:
+        one_each.append(mrcjax.load_spec(spec, f"network.file={name}").network.file)
+    assert one_each == [str(specs / "a.csv"), str(specs / "b.csv"), "c.csv"]
+    made = load_sweep(spec, ["network.file=" + ",".join(names)])
+    changes = [change["network.file"] for change in made.axes[0].changes]
+    assert changes == [*one_each, str(specs / "d.csv")]
+    assert made.axes[0].coords["network.file"] == names
+    with pytest.raises(SpecError) as refusal:
+        mrcjax.load_spec(spec, "network.file=d.csv")
+    assert str(made.point((3,)).error) == str(refusal.value)
+    for part in ("network.file", "no such file", str(specs / "d.csv"), str(working)):
+        assert part in str(refusal.value)
 
 
 @pytest.mark.parametrize(

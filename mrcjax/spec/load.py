@@ -1,6 +1,5 @@
 """Turn a TOML file or text into a checked Spec, and whatever is wrong in it into one SpecError."""
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ import msgspec
 
 from mrcjax.spec.explaining import explained
 from mrcjax.spec.fields import PerPort
+from mrcjax.spec.files import find_files
 from mrcjax.spec.keys import EXAMPLE_HINT, check_finite, check_keys, nearest
 from mrcjax.spec.overrides import put_override
 from mrcjax.spec.sections import Spec
@@ -30,7 +30,7 @@ def load_spec(path_or_text: str | Path, set: str | Sequence[str] = ()) -> Spec:
     Raises:
         SpecError: for anything wrong in it, including a file that cannot be read.
     """
-    raw = read_raw(path_or_text, (set,) if isinstance(set, str) else set)
+    raw, _ = read_raw(path_or_text, (set,) if isinstance(set, str) else set)
     if "sweep" in raw:
         raise SpecError(
             "is a table of many runs, and this is for one",
@@ -40,33 +40,21 @@ def load_spec(path_or_text: str | Path, set: str | Sequence[str] = ()) -> Spec:
     return spec_from_dict(raw)
 
 
-def read_raw(path_or_text: str | Path, set: Sequence[str] = ()) -> dict[str, Any]:
-    """Read the tables of a spec, unchecked, with overrides put in; raises SpecError."""
+def read_raw(
+    path_or_text: str | Path, set: Sequence[str] = ()
+) -> tuple[dict[str, Any], Path | None]:
+    """Read the tables of a spec, unchecked, with overrides put in; raises SpecError.
+
+    Returns:
+        the tables, and the folder of the spec's file; None where it is text.
+    """
     text, name = _read(path_or_text)
     raw = _parse(text, name)
     for override in set:
         put_override(raw, override)
-    _find_files(raw, None if name == "the spec" else Path(name).parent)
-    return raw
-
-
-def _find_files(raw: dict[str, Any], folder: Path | None):
-    """Take files that the spec names, also to sweep over, from its own folder if they are there."""
-
-    def found(name: Any) -> Any:
-        if isinstance(name, list):
-            return [found(inner) for inner in name]
-        beside = os.path.join(folder or "", name) if isinstance(name, str) else ""
-        # unlike Path, it calls a name that cannot be one no file
-        return beside if folder is not None and os.path.isfile(beside) else name
-
-    swept = raw.get("sweep")
-    cases = swept.get("cases") if isinstance(swept, dict) else None
-    for tables in (raw, swept, *(cases if isinstance(cases, list) else [])):
-        for section in ("network", "traffic"):
-            table = tables.get(section) if isinstance(tables, dict) else None
-            if isinstance(table, dict) and "file" in table:
-                table["file"] = found(table["file"])
+    folder = None if name == "the spec" else Path(name).parent
+    find_files(raw, folder)
+    return raw, folder
 
 
 def spec_from_dict(raw: Mapping[str, Any]) -> Spec:

@@ -70,7 +70,7 @@ def read_records(
         raise SpecError(
             f"must name a {noun} file that ends in {', '.join(readers)}",
             where=where,
-            value=str(path),
+            value=path.name,
             remedy="rename or convert it",
         )
     text = _text(path, where, "CSV, JSON or GraphML" if noun == "links" else "CSV or JSON")
@@ -99,13 +99,20 @@ def _text(path: Path, where: str, formats: str) -> str:
             value=str(path),
             remedy=f"name a {formats} file",
         ) from None
+    except FileNotFoundError:
+        raise SpecError(
+            f"cannot be read (no such file: {path.absolute()})",
+            where=where,
+            remedy="a path is taken from the folder of the spec, else from the working folder, "
+            f"{Path.cwd()}",
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SpecError(
             f"cannot be read ({str(reason).lower()})",
             where=where,
             value=str(path),
-            remedy="a path is taken from the folder of the spec, else from the working folder",
+            remedy="name a file that can be read",
         ) from None
 
 

@@ -13,6 +13,7 @@ import tomli_w
 from mrcjax.spec.axes import case_axis, leaves, zipped
 from mrcjax.spec.changing import at_place, merge, put
 from mrcjax.spec.condition import parsed_condition
+from mrcjax.spec.files import FILE_KEYS, found
 from mrcjax.spec.load import read_raw
 from mrcjax.spec.ranges import of_command_line, spread_out
 from mrcjax.spec.sweep import CASE, SweepAxis, SweepSpec, no_condition
@@ -43,7 +44,7 @@ def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
     asked = {key: (values, text) for text in set for key, values in [of_command_line(text)]}
     several = {k.removeprefix("sweep."): v for k, (v, _) in asked.items() if v is not None}
     single = {key: text for key, (values, text) in asked.items() if values is None}
-    raw = read_raw(path_or_text, list(single.values()))
+    raw, folder = read_raw(path_or_text, list(single.values()))
     table = raw.pop("sweep", {})
     if not isinstance(table, dict):
         raise SpecError("must be a table", where="sweep", value=table, remedy=_REMEDY)
@@ -55,6 +56,7 @@ def load_sweep(path_or_text: str | Path, set: Sequence[str] = ()) -> SweepSpec:
     known = copy.deepcopy(raw)  # tells what the keys take, with the tables of the first case
     merge(known, by_case[0].changes[0][CASE] if by_case else {})
     values = {key: spread_out(key, value, known) for key, value in swept.items()}
+    values |= {key: [found(v, folder) for v in values[key]] for key in FILE_KEYS if key in values}
     axes = [*by_case, *zipped(values, together, known)]
     if not axes:
         raise SpecError("has nothing to sweep over", where="sweep", remedy=_REMEDY)

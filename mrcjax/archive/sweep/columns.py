@@ -18,36 +18,40 @@ ALWAYS = {"reason": str, "id": str, "result_hash": str, "finish_count": int} | {
 _LONGEST_TEXT = 2000  # characters; all texts of a column are padded to the longest
 
 # key -> (units, long name); what a sweep keeps beside the scalars of a run
-_KNOWN = {scalar.key: (scalar.units, scalar.long_name) for scalar in SCALARS} | {
-    "status": ("", "missing, excluded by a condition, done or failed"),
-    "reason": ("", "why the point failed"),
-    "id": ("", "hash of the point's spec and of the version of the code"),
-    "result_hash": ("", "hash of the point's results"),
-    "finish_count": ("1", "number of per-rank finish times kept"),
-    "finish_min_s": ("s", "time at which the first rank has finished"),
-    "finish_median_s": ("s", "median of the finish times of all ranks"),
-    "finish_p95_s": ("s", "95th percentile of the finish times of all ranks"),
-    "finish_p99_s": ("s", "99th percentile of the finish times of all ranks"),
-    "finish_max_s": ("s", "time at which the last rank has finished"),
-    "wall_s": ("s", "time that computing the point took"),
-    "step_s": ("s", "time of a training step"),
-    "exposed_s": ("s", "communication that no computing hides, of a training step"),
-    "utilisation": ("1", "computing over the time of a training step"),
-    "mfu": ("1", "model FLOPs over what the GPUs could do in that time"),
-    "tokens_per_s": ("token/s", "tokens trained on, of all ranks"),
-    "run_usd": ("USD", "cost of the whole training run"),
-    "run_hours": ("h", "time of the whole training run"),
-    "energy_kwh": ("kWh", "energy of the whole training run, at the meter"),
-} | {
-    f"scenario_{name}_s": ("s", f"{text} of the completion times of all scenarios")
-    for name, text in (
-        ("min", "least"),
-        ("median", "median"),
-        ("p95", "95th percentile"),
-        ("p99", "99th percentile"),
-        ("max", "greatest"),
-    )
-}
+_KNOWN = (
+    {scalar.key: (scalar.units, scalar.long_name) for scalar in SCALARS}
+    | {
+        "status": ("", "missing, excluded by a condition, done or failed"),
+        "reason": ("", "why the point failed"),
+        "id": ("", "hash of the point's spec and of the version of the code"),
+        "result_hash": ("", "hash of the point's results"),
+        "finish_count": ("1", "number of per-rank finish times kept"),
+        "finish_min_s": ("s", "time at which the first rank has finished"),
+        "finish_median_s": ("s", "median of the finish times of all ranks"),
+        "finish_p95_s": ("s", "95th percentile of the finish times of all ranks"),
+        "finish_p99_s": ("s", "99th percentile of the finish times of all ranks"),
+        "finish_max_s": ("s", "time at which the last rank has finished"),
+        "wall_s": ("s", "time that computing the point took"),
+        "step_s": ("s", "time of a training step"),
+        "exposed_s": ("s", "communication that no computing hides, of a training step"),
+        "utilisation": ("1", "computing over the time of a training step"),
+        "mfu": ("1", "model FLOPs over what the GPUs could do in that time"),
+        "tokens_per_s": ("token/s", "tokens trained on, of all ranks"),
+        "run_usd": ("USD", "cost of the whole training run"),
+        "run_hours": ("h", "time of the whole training run"),
+        "energy_kwh": ("kWh", "energy of the whole training run, at the meter"),
+    }
+    | {
+        f"scenario_{name}_s": ("s", f"{text} of the completion times of all scenarios")
+        for name, text in (
+            ("min", "least"),
+            ("median", "median"),
+            ("p95", "95th percentile"),
+            ("p99", "99th percentile"),
+            ("max", "greatest"),
+        )
+    }
+)
 _UNITS = (("_bytes_per_s", "byte/s"), ("_bytes", "byte"), ("_s", "s"), ("_w", "W"), ("_usd", "USD"))
 # may differ from one computation of the same to the next, or stand for the results themselves
 NOT_RESULTS = ("wall_s", "id", "result_hash")
