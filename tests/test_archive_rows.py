@@ -259,6 +259,13 @@ def test_show_refuses(call, sweep_path, words, complaint):
     assert sweep_path.read_bytes() == before
 
 
+def test_plot_of_a_sweep_has_no_run_to_choose(call, sweep_path, tmp_path):
+    status, text, said = call("plot", sweep_path, "--run", "x", "--out", tmp_path / "figures")
+    assert (status, text) == (2, "")
+    assert said.endswith("holds a sweep, which has no runs by name; leave out --run\n")
+    assert not (tmp_path / "figures").exists()
+
+
 def test_runs_have_no_check(call, runs_path):
     status, _, said = call("show", runs_path, "--check")
     assert status == 2

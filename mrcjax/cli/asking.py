@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mrcjax.units import SpecError
+
 if TYPE_CHECKING:
+    from mrcjax.archive import Sweep
     from mrcjax.spec import Spec
 
 
@@ -22,8 +25,6 @@ def target_of(asked: "Spec", out: Path | None) -> Path | None:
     if out is None and asked.output.file is not None:
         out = Path(asked.output.file)
     if out is None and asked.output.figures:
-        from mrcjax.spec import SpecError
-
         raise SpecError(
             "needs an archive to stand beside",
             where="output.figures",
@@ -42,6 +43,14 @@ def what(asked: "Spec") -> str:
 def where(asked: "Spec") -> str:
     """Name the network of a spec."""
     return f"{asked.network.kind} with {asked.network.ranks:,} ranks"
+
+
+def refuse_run_of_sweep(stored: "Sweep", run: str | None, remedy: str) -> None:
+    """Raise SpecError where --run names a run of an archive whose points have no names."""
+    if run is not None:
+        raise SpecError(
+            "holds a sweep, which has no runs by name", where=str(stored.path), remedy=remedy
+        )
 
 
 def print_json(value: Any) -> None:

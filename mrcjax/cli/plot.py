@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from tyro.conf import Suppress, arg
 
 from mrcjax.cli.arguments import ArchiveFile, OneRun
+from mrcjax.cli.asking import refuse_run_of_sweep
 from mrcjax.cli.drawing import draw_run, draw_sweep, draw_tables, figure_stem
 
 
@@ -34,6 +35,7 @@ def plot_command(
     stored = archive.load(file)
     folder = file.parent if out is None else out
     if isinstance(stored, archive.Sweep):
+        refuse_run_of_sweep(stored, run, "leave out --run")
         for path in draw_sweep(stored, folder, f".{form}", command):
             print(path)
         return

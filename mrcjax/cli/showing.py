@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mrcjax.cli.asking import print_json
+from mrcjax.cli.asking import print_json, refuse_run_of_sweep
 from mrcjax.units import SpecError
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ def _show_runs(stored: "Archive", asked: Asked) -> None:
 def _show_sweep(stored: "Sweep", asked: Asked) -> None:
     from mrcjax.report.sweep import provenance_text, sweep_json, sweep_text
 
-    if asked.run is not None:
-        raise SpecError(
-            "holds a sweep, which has no runs by name",
-            where=str(stored.path),
-            remedy="leave out --run; choose points with --where",
-        )
+    refuse_run_of_sweep(stored, asked.run, "leave out --run; choose points with --where")
     checked = stored.check() if asked.check else None
     if asked.as_json:
         print_json(sweep_json(stored) | {"provenance": stored.provenance()})
