@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from mrcjax.cli.waiting import importing
+
 
 def prepare_jax(join: Callable[[], None] | None = None) -> None:
     """Keep JAX quiet about what it lacks, and its compiled code from one command to the next.
@@ -22,7 +24,8 @@ def prepare_jax(join: Callable[[], None] | None = None) -> None:
     logging.getLogger("jax._src.xla_bridge").setLevel(logging.ERROR)
     # a cache that cannot be read or written costs time and nothing else
     warnings.filterwarnings("ignore", message=".*persistent compilation cache")
-    import jax
+    with importing():
+        import jax
 
     folder = None if "JAX_COMPILATION_CACHE_DIR" in os.environ else _cache_folder()
     if folder is not None:

@@ -1,12 +1,11 @@
 """Work that takes long, interrupts, and errors as one line."""
 
 import os
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # exit statuses, as shells count them
@@ -64,9 +63,39 @@ def until_interrupted(
 def progress(text: str) -> None:
     """Show what is being done, where someone watches; no text takes it away."""
     if sys.stderr.isatty():
+        import shutil
+
         # a line that wraps could not be taken away
         line = f"{text} ..."[: shutil.get_terminal_size().columns - 1] if text else ""
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Have Ctrl-C end the process at once while modules are imported: there is nothing to lose.
+
+    Left to itself, it is an error of whatever is being imported, and a page of calls.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(interrupted()))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error comes of Ctrl-C, which code that it met made another error of."""
+    seen: set[int] = set()  # errors can come of each other
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def interrupted() -> int:
