@@ -215,7 +215,7 @@ def test_training_gives_the_step_and_its_cost(call, training_file, tmp_path):
 
 @pytest.mark.parametrize(("name", "text", "parts"), BAD_SPECS, ids=[bad[0] for bad in BAD_SPECS])
 def test_bad_spec_is_refused_before_jax_is_there(call, tmp_path, monkeypatch, name, text, parts):
-    monkeypatch.setattr(cli.run, "prepare_jax", lambda: pytest.fail("JAX was asked for"))
+    monkeypatch.setattr("mrcjax.cli.run.prepare_jax", lambda: pytest.fail("JAX was asked for"))
     path = tmp_path / f"{name}.toml"
     path.write_text(text)
     # where the message names the text, it names the file
@@ -291,22 +291,64 @@ def test_out_is_checked_before_the_work(call, spec_file, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "what"),
     [
-        (),
-        ("run",),
-        ("walk",),
-        ("run", "a.toml", "--nosuch"),
-        ("run", "a.toml", "b.toml"),
-        ("show",),
+        ((), "a command is missing; use one of run, compare"),
+        (("run",), "missing from mrcjax run: SPEC The spec, a TOML file; see mrcjax run --help"),
+        (("trace", "a.h5"), "missing from mrcjax trace: --out FILE.json"),
+        (("walk",), '"walk" is no command; use one of run, compare'),
+        (("swep", "a.toml"), '"swep" is no command; did you mean sweep?'),
+        (("run", "a.toml", "--nosuch"), "unrecognized options: --nosuch; see mrcjax run --help"),
+        (("run", "a.toml", "--oout", "a"), "unrecognized options: --oout, a; did you mean --out?"),
+        (("run", "a.toml", "b.toml"), "unrecognized options: b.toml; see"),
+        (("sweep", "a.toml", "--jobs"), "missing value for argument"),
+        (("show",), "missing from mrcjax show: FILE.h5"),
     ],
 )
-def test_usage_errors(call, words):
-    status, out, err = call(*words)
-    assert status == 2
-    assert out == ""
-    assert err
-    assert "Traceback" not in err
+def test_usage_errors(call, words, what):
+    refused(call(*words), what)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_usage_errors_wherever_they_are_printed(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "FORCE_COLOR": "1"}
+    job = process("run", "a.toml", "--oout", "b.h5", env=environment)
+    out, err = job.communicate()
+    said = "mrcjax: unrecognized options: --oout, b.h5; did you mean --out? see mrcjax run --help\n"
+    assert (job.returncode, out, err) == (2, "", said)
+
+
+@pytest.mark.parametrize("wrong", ["x", "", "1.5", "-1", "1e3", "0x10", "²", "9" * 5000])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "a.toml", "--jobs"),
+        ("compare", "--ranks"),
+        ("run", "a.toml", "--processes"),
+        ("run", "a.toml", "--process"),
+        ("run", "a.toml", "--trace-ranks"),
+        ("trace", "a.h5", "--out", "a.json", "--ranks"),
+        ("trace", "a.h5", "--out", "a.json", "--events"),
+    ],
+)
+def test_options_that_take_whole_numbers(call, words, wrong):
+    got = wrong if len(wrong) < 60 else wrong[:56]
+    refused(
+        call(*words, wrong), f"{words[-1]} must be a whole number, ", f'got "{got}', "write for"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("sweep", "a.toml", "--jobs", "0"), '--jobs must be a whole number, 1 or more, got "0"'),
+        (("diff", "a.h5", "b.h5", "--rtol", "x"), '--rtol must be a number, 0 or more, got "x"'),
+        (("diff", "a.h5", "b.h5", "--rtol", "nan"), '--rtol must be a number, 0 or more, got "na'),
+        (("plot", "a.h5", "--format", "gif"), 'got "gif"; use one of png, svg, pdf'),
+    ],
+)
+def test_options_that_take_others(call, words, what):
+    refused(call(*words), what)
 
 
 def test_a_bug_is_no_refusal(spec_file, monkeypatch):

@@ -347,7 +347,7 @@ def test_run_with_a_trace_and_the_trace_of_an_archive(tmp_path, capsys):
     [
         (["--trace", "{tmp}"], "is a folder; name a file in it, such as trace.json"),
         (["--trace-ranks", "4"], "--trace-ranks needs a trace; name it with --trace FILE.json"),
-        (["--trace", "a.json", "--trace-ranks", "0"], "must be at least 1, got 0"),
+        (["--trace", "a.json", "--trace-ranks", "0"], "--trace-ranks must be a whole number, 1"),
         (["--trace", "{tmp}/spec.toml/a.json"], "cannot be written"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, Suppress, arg
 
+from mrcjax.cli.arguments import whole_number
 from mrcjax.cli.asking import load
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import at_once, progress
@@ -34,6 +35,7 @@ def compare_command(
     ] = None,
     ranks: Annotated[
         int | None,
+        whole_number("--ranks", example=64),
         arg(help="Another number of ranks than 1,024, a multiple of 8.", help_behavior_hint=""),
     ] = None,
     no_figures: Annotated[bool, arg(help="Write no figures beside the archive.")] = False,

@@ -1,14 +1,12 @@
 """`mrcjax diff`: what differs between two archives."""
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from mrcjax.cli.arguments import AsJson
+from mrcjax.cli.arguments import AsJson, share
 from mrcjax.cli.asking import print_json
-from mrcjax.units import SpecError
 
 DIFFERENT = 1  # exit status
 
@@ -18,7 +16,9 @@ def diff_command(
     second: Annotated[Positional[Path], arg(metavar="B.h5", help="Another one.")],
     *,
     rtol: Annotated[
-        float, arg(help="Numbers are equal that differ by no more than this part of the larger.")
+        float,
+        share("--rtol", example=1e-9),
+        arg(help="Numbers are equal that differ by no more than this part of the larger."),
     ] = 1e-9,
     columns: Annotated[
         str | None,
@@ -35,8 +35,6 @@ def diff_command(
 
     The exit status is 0 if they are equal, 1 if they differ, and 2 if they cannot be compared.
     """
-    if not 0 <= rtol < math.inf:
-        raise SpecError("must not be negative", where="--rtol", value=rtol, remedy="write 1e-9")
     from mrcjax import archive
     from mrcjax.report.differences import differences_json, differences_text
 

@@ -1,11 +1,11 @@
 """`mrcjax plot`: figures of an archive."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Suppress, arg
 
-from mrcjax.cli.arguments import ArchiveFile, OneRun
+from mrcjax.cli.arguments import ArchiveFile, OneRun, word
 from mrcjax.cli.asking import refuse_run_of_sweep
 from mrcjax.cli.drawing import draw_run, draw_sweep, draw_tables, figure_stem
 
@@ -21,7 +21,9 @@ def plot_command(
         ),
     ] = None,
     form: Annotated[
-        Literal["png", "svg", "pdf"], arg(name="format", help="Format of the figures.")
+        str,
+        word("--format", "png", "svg", "pdf"),
+        arg(name="format", help="Format of the figures."),
     ] = "png",
     command: Suppress[str] = "",
 ) -> None:

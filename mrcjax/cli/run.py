@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Suppress, arg
 
-from mrcjax.cli.arguments import AsJson, Overrides, SpecFile, archive_to_write
+from mrcjax.cli.arguments import AsJson, Overrides, SpecFile, archive_to_write, whole_number
 from mrcjax.cli.asking import load, print_json, target_of, what
 from mrcjax.cli.assuming import assumptions_of
 from mrcjax.cli.drawing import draw_run, figure_stem
@@ -49,10 +49,14 @@ def run_command(
         ),
     ] = None,
     processes: Annotated[
-        int | None, arg(metavar="N", help="How many processes there are.", help_behavior_hint="")
+        int | None,
+        whole_number("--processes"),
+        arg(help="How many processes there are.", help_behavior_hint=""),
     ] = None,
     process: Annotated[
-        int | None, arg(metavar="I", help="Which one this is, from 0.", help_behavior_hint="")
+        int | None,
+        whole_number("--process", 0, example=0),
+        arg(metavar="I", help="Which one this is, from 0.", help_behavior_hint=""),
     ] = None,
     command: Suppress[str] = "",
 ) -> None:

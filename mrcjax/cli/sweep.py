@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Suppress, UseAppendAction, arg
 
-from mrcjax.cli.arguments import AsJson, SpecFile, archive_to_write
+from mrcjax.cli.arguments import AsJson, SpecFile, archive_to_write, whole_number
 from mrcjax.cli.asking import print_json
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.waiting import INTERRUPTED, at_once, progress, until_interrupted
@@ -36,8 +36,8 @@ def sweep_command(
     ] = False,
     jobs: Annotated[
         int | None,
+        whole_number("--jobs"),
         arg(
-            metavar="N",
             help="Processes that share the batches; with --scheduler local the workers.",
             help_behavior_hint="",
         ),

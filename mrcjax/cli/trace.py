@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Suppress, arg
 
-from mrcjax.cli.arguments import ArchiveFile, OneRun
+from mrcjax.cli.arguments import ArchiveFile, OneRun, whole_number
 from mrcjax.cli.starting import prepare_jax
 from mrcjax.cli.tracing import check_trace, recorded, save
 
@@ -16,10 +16,14 @@ def trace_command(
     out: Annotated[Path, arg(metavar="FILE.json", help="The trace.")],
     run: OneRun = None,
     ranks: Annotated[
-        int, arg(metavar="N", help="Ranks in it: the last and the first to finish, and others.")
+        int,
+        whole_number("--ranks"),
+        arg(help="Ranks in it: the last and the first to finish, and others."),
     ] = 16,
     events: Annotated[
-        int, arg(metavar="N", help="Most events; of more some are left out.")
+        int,
+        whole_number("--events", example=10_000),
+        arg(help="Most events; of more some are left out."),
     ] = 200_000,
     figure: Annotated[
         Path | None,
@@ -37,13 +41,10 @@ def trace_command(
     and port, and the links between switches.
     """
     from mrcjax import archive
-    from mrcjax.spec import SpecError
 
     stored = archive.load_runs(file)
     chosen = stored.run(run)
     check_trace(out, ranks)
-    if events < 1:
-        raise SpecError("must be at least 1", where="--events", value=events)
     prepare_jax()
     recording = recorded(chosen, ranks)
     save(recording, out, command, events)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
+from mrcjax.cli.arguments import whole_number
 from mrcjax.cli.waiting import at_once
 from mrcjax.units import SpecError
 
@@ -27,8 +28,8 @@ TraceFile = Annotated[
 ]
 TraceRanks = Annotated[
     int | None,
+    whole_number("--trace-ranks"),
     arg(
-        metavar="N",
         help="Ranks in the trace, 16 without it: the last and the first to finish, and others.",
         help_behavior_hint="",
     ),
@@ -37,8 +38,6 @@ TraceRanks = Annotated[
 
 def check_trace(file: Path | None, ranks: int | None) -> None:
     """Refuse what would fail after the emulation."""
-    if ranks is not None and ranks < 1:
-        raise SpecError("must be at least 1", where="the number of traced ranks", value=ranks)
     if file is None:
         if ranks is not None:
             raise SpecError("--trace-ranks needs a trace", remedy="name it with --trace FILE.json")
