@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,6 +76,32 @@ def test_a_failing_point_is_kept_with_its_reason(spec, tmp_path, capsys):
     assert "failed (6)" in capsys.readouterr().out
     found = mrcjax.load(out)
     assert {*found.status.astype(str).ravel()} == {"done", "failed"}
+
+
+def test_a_condition_that_fails_for_some_points_is_told_of(tmp_path, capsys):
+    path, out = tmp_path / "spec.toml", tmp_path / "s.h5"
+    path.write_text(
+        SPEC + '[sweep]\nnetwork.ranks = [4, 8, 16]\nnetwork.latency = ["1 us", "2 us"]\n'
+        "where = '10 / (ranks - 8) < 100'\n"
+    )
+    assert cli.main(["sweep", str(path), "--out", str(out)]) == 1
+    text = capsys.readouterr().out
+    assert "4 done, 2 failed" in text.splitlines()[0]
+    reason, first = text.strip().splitlines()[-2:]
+    assert reason.startswith("failed (2): sweep.where cannot be worked out (division by zero), got")
+    assert first.strip() == "the first: ranks 8, latency 1 us"
+
+
+def test_of_very_many_reasons_the_others_are_counted(tmp_path, capsys):
+    path, out = tmp_path / "spec.toml", tmp_path / "s.h5"
+    path.write_text(SPEC + "[sweep]\nfaults.random.0.seed = { from = -11, to = 0 }\n")
+    assert cli.main(["sweep", str(path), "--out", str(out)]) == 1
+    text = capsys.readouterr().out.strip()
+    assert text.count("failed (1): faults.random[0].seed") == 8
+    last = text.splitlines()[-1]
+    assert last.startswith("and 3 more reasons: `mrcjax show ")
+    assert cli.main(shlex.split(last.partition("`")[2].strip("`"))[1:]) == 0
+    assert capsys.readouterr().out.count("faults.random[0].seed must") == 11
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from mrcjax.report.rows import chosen_keys, rows_text
 from mrcjax.report.table import time_column
 from mrcjax.units import format_bytes, format_rate, format_seconds
 
+REASONS = 8  # why points failed that are listed; likewise
 ROWS = 40  # of the table; more are left to `mrcjax show`
 
 
@@ -33,9 +34,23 @@ def sweep_text(sweep: Sweep) -> str:
         blocks.append(rows_text(sweep, rows, keys))
     if len(places) > ROWS:
         blocks.append(f"and {len(places) - ROWS:,} more: `mrcjax show {sweep.path}`")
-    reasons = Counter(str(sweep.reason[at]) for at in sweep.places("failed"))
-    blocks += [f"failed ({number:,}): {reason}" for reason, number in reasons.most_common(8)]
-    return "\n\n".join(blocks)
+    return "\n\n".join(blocks + _failures(sweep))
+
+
+def _failures(sweep: Sweep) -> list[str]:
+    """Why points failed, the commonest reason first, each with the first point that it holds of."""
+    places: dict[str, list[tuple[int, ...]]] = {}
+    for at in sweep.places("failed"):
+        places.setdefault(str(sweep.reason[at]), []).append(at)
+    said = []
+    for reason, those in sorted(places.items(), key=lambda item: -len(item[1])):
+        first = map(label_text, sweep.axes, those[0])
+        said.append(f"failed ({len(those):,}): {reason}\n  the first: {', '.join(first)}")
+    if len(said) > REASONS:
+        keys = ",".join([*(key for axis in sweep.axes for key in axis.coords), "reason"])
+        how = f"mrcjax show {sweep.path} --where \"status == 'failed'\" --columns {keys}"
+        said[REASONS:] = [f"and {len(said) - REASONS:,} more reasons: `{how}`"]
+    return said
 
 
 def sweep_json(sweep: Sweep) -> dict[str, Any]:
