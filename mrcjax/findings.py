@@ -7,6 +7,7 @@ import numpy as np
 from mrcjax import aggregate, devices
 from mrcjax.bound import lower_bounds
 from mrcjax.case import Case
+from mrcjax.collective.turns import messages_in_turn
 from mrcjax.engine import SendTimes, Times
 from mrcjax.engine.plan import bound_to_ports, in_arrival_order, inner_rule, outer_rule
 from mrcjax.fluid import Written
@@ -220,7 +221,7 @@ def _binding(case: Case, time_s: float, busy: np.ndarray) -> Binding:
 def _messages_in_turn(case: Case) -> int:
     """Most messages of which each waits for the one before."""
     if case.flows is None:
-        return sum(p.rounds if p.needs == "lane" else 1 for p in case.schedule.phases)
+        return messages_in_turn(case.schedule)
     depth = np.ones(len(case.flows.src), int)
     firsts = case.flows.firsts()
     for flow in case.flows.order:
