@@ -76,6 +76,18 @@ def test_round_trip(path):
     assert session.started <= session.ended
 
 
+def test_the_first_files_did_not_number_their_segments(path):
+    with sweep_writer(path, AXES) as writer:
+        writer.add([point(0, 0, 0)])
+    with h5py.File(path, "a") as file:
+        del file.attrs["last_segment"]
+    assert_holds(load(path), point(0, 0, 0))
+    with sweep_writer(path, AXES, resume=True) as writer:
+        writer.add([point(1, 1, 1)])
+    assert_holds(load(path), point(0, 0, 0))
+    assert_holds(load(path), point(1, 1, 1))
+
+
 def test_segments_are_read_like_the_file(path, without_folding):
     points = [point(0, 0, 0), point(1, 1, 1, ranks=20), point(1, 1, 2)]
     with sweep_writer(path, AXES) as writer:

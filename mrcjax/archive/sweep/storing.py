@@ -157,7 +157,7 @@ def read_header(file: Any, path: Path) -> Header:
         sessions=tuple(Session(**session) for session in json.loads(text["sessions"])),
         axes=axes_from_json(text["axes"]),
         variables=tuple(json.loads(text["variables"])),
-        last_segment=int(file.attrs["last_segment"]),
+        last_segment=int(file.attrs.get("last_segment", 0)),  # the first files had none
         schema=int(file.attrs["schema"]),
         mrcjax_version=text["mrcjax_version"],
         results_hash=text["results_hash"],
