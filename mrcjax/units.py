@@ -53,10 +53,8 @@ def show_value(value: Any) -> str:
     """Write a value the way it stands in the TOML file, cut to 60 characters."""
     if isinstance(value, bool):
         text = str(value).lower()
-    elif isinstance(value, Quantity):
-        text = f'"{value}"'
-    elif isinstance(value, str):
-        text = f'"{value}"'
+    elif isinstance(value, Quantity | str):
+        text = f'"{_printable(str(value))}"'
     elif isinstance(value, list | tuple):
         text = "[" + ", ".join(show_value(v) for v in value) + "]"
     elif isinstance(value, dict):
@@ -64,6 +62,13 @@ def show_value(value: Any) -> str:
     else:
         text = str(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _printable(text: str) -> str:
+    """Escape what would break a line, or tell a terminal to do something."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Quantity(float):

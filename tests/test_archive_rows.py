@@ -370,6 +370,7 @@ def test_what_cannot_be_compared(call, sweep_path, runs_path, tmp_path):
         ((sweep_path, runs_path), "compare like with like"),
         ((sweep_path, other), "compare sweeps over the same keys"),
         ((sweep_path, sweep_path, "--columns", "x"), "is no column of"),
+        ((sweep_path, sweep_path, "--columns", ","), '--columns names no column, got ","'),
         ((sweep_path, sweep_path, "--rtol", "-1"), "--rtol must be a number, 0 or more"),
         ((sweep_path, tmp_path / "none.h5"), "none.h5 does not exist"),
     ):

@@ -303,6 +303,7 @@ def test_out_is_checked_before_the_work(call, spec_file, tmp_path, monkeypatch):
         (("run", "a.toml", "b.toml"), "unrecognized options: b.toml; see"),
         (("sweep", "a.toml", "--jobs"), "missing value for argument"),
         (("show",), "missing from mrcjax show: FILE.h5"),
+        (("bound", "a.toml", "--out", "a"), "options: --out a; see mrcjax bound --help"),
     ],
 )
 def test_usage_errors(call, words, what):
@@ -415,6 +416,12 @@ def test_show_and_plot(call, spec_file, tmp_path):
     assert call("plot", target, *words)[0] == 0
     assert {path.suffix for path in folder.iterdir()} == {".svg"}
     refused(call("plot", target, *words[:2], "--out", target / "x"), str(target))
+    refused(call("plot", target, *words[:2], "--out", target), "--out is no folder", "name a")
+    trace, figure = tmp_path / "a.json", tmp_path / "a.txt"
+    said = call("trace", target, *words[:2], "--out", trace, "--figure", figure)
+    refused(said, 'cannot draw a figure as "a.txt"; let its name end in .png')
+    assert not trace.exists()
+    refused(call("report", target, "--out", target / "x" / "a.html"), "cannot be written")
 
 
 def test_plot_draws_the_bars_of_a_stored_comparison(call, spec_file, tmp_path, monkeypatch):

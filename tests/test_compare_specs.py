@@ -65,7 +65,7 @@ def test_a_spec_that_cannot_be_built_is_named_before_any_runs():
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (("a.toml", "a.toml"), ("two specs", "a")),
+        (("a.toml", "a.toml"), ("two specs have one name, got", "a")),
         (("a.toml", "--ranks", "64"), ("--ranks", "network.ranks")),
         (("none.toml",), ("none.toml",)),
     ],

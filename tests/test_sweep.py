@@ -275,6 +275,8 @@ def test_files_of_overrides_stand_beside_the_spec_however_many(tmp_path, monkeyp
         ("[sweep]\nnetwork.rankz = { from = 0, count = 100000 }", "did you mean"),
         ('[sweep]\nnetwork.ranks = [8]\nzip = [["network.ranks", "network.ranks"]]', "a key twice"),
         ('[sweep]\nnetwork.ranks = [8]\nzip = [[["network.ranks"]]]', "lists of swept keys"),
+        ("[sweep]\nnetwork.ranks = [8]\nzip = 3", "lists of swept keys, got 3"),
+        ("[sweep]\nnetwork.ranks = [8]\nzip = { a = 3 }", "lists of swept keys, got { a = 3 }"),
         ("[sweep]\nkeep = ['links']\nnetwork.ranks = [8]", "sweep.keep"),
         ("[[sweep.cases]]\nnetwork = { ranks = 3 }", "has no name"),
     ],

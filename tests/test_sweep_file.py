@@ -226,6 +226,17 @@ def test_finished_points_outlive_their_file(path, monkeypatch):
     assert_holds(load(path), point(0, 0, 0))
 
 
+def test_a_sweep_that_ends_before_its_first_point_leaves_no_file(path):
+    with pytest.raises(ValueError, match="no scheduler"), sweep_writer(path, AXES):
+        raise ValueError("no scheduler")
+    assert files_in(path.parent) == []
+    with sweep_writer(path, AXES) as writer:
+        writer.add([point(0, 0, 0)])
+    with pytest.raises(ValueError, match="now"), sweep_writer(path, AXES, resume=True):
+        raise ValueError("no scheduler now")
+    assert_holds(load(path), point(0, 0, 0))
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, OSError])
 def test_an_exception_folds_and_goes_on(path, without_folding, error):
     def interrupted():

@@ -22,6 +22,7 @@ from mrcjax.units import (
     parse_joules_per_byte,
     parse_seconds,
     parse_watts,
+    show_value,
 )
 
 READ = [
@@ -168,3 +169,8 @@ def test_error_survives_pickle():
     twin = pickle.loads(pickle.dumps(error))
     assert str(twin) == str(error) == "network.radix must be even, got 63; use 64"
     assert twin.where == "network.radix"
+
+
+def test_values_are_shown_on_one_line():
+    assert show_value("4\nrails = 2\x1b[31m") == r'"4\nrails = 2\x1b[31m"'
+    assert show_value(["é", "\udcff"]) == r'["é", "\udcff"]'

@@ -73,7 +73,7 @@ def _named(files: tuple[Path, ...], ranks: int | None) -> "dict[str, Spec]":
     for file in files:
         if file.stem in named:
             raise SpecError(
-                "is the name of two specs", value=file.stem, remedy="give the files unlike names"
+                "two specs have one name", value=file.stem, remedy="give the files unlike names"
             )
         named[file.stem] = load(file, ())
     return named

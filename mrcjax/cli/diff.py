@@ -7,6 +7,7 @@ from tyro.conf import Positional, arg
 
 from mrcjax.cli.arguments import AsJson, share
 from mrcjax.cli.asking import print_json
+from mrcjax.units import SpecError
 
 DIFFERENT = 1  # exit status
 
@@ -39,6 +40,8 @@ def diff_command(
     from mrcjax.report.differences import differences_json, differences_text
 
     chosen = [] if columns is None else [key.strip() for key in columns.split(",") if key.strip()]
+    if columns is not None and not chosen:
+        raise SpecError("names no column", where="--columns", value=columns, remedy="write a,b")
     found = archive.differ(archive.load(first), archive.load(second), rtol, chosen)
     if as_json:
         print_json(differences_json(found))

@@ -8,6 +8,7 @@ from tyro.conf import Suppress, arg
 from mrcjax.cli.arguments import ArchiveFile, OneRun, word
 from mrcjax.cli.asking import refuse_run_of_sweep
 from mrcjax.cli.drawing import draw_run, draw_sweep, draw_tables, figure_stem
+from mrcjax.units import SpecError
 
 
 def plot_command(
@@ -36,6 +37,8 @@ def plot_command(
 
     stored = archive.load(file)
     folder = file.parent if out is None else out
+    if folder.exists() and not folder.is_dir():
+        raise SpecError("is no folder", where="--out", value=str(out), remedy="name a folder")
     if isinstance(stored, archive.Sweep):
         refuse_run_of_sweep(stored, run, "leave out --run")
         for path in draw_sweep(stored, folder, f".{form}", command):

@@ -21,8 +21,10 @@ def usage_error(said: str, words: Sequence[str], commands: Sequence[str]) -> Spe
     parts = ["\n" if re.fullmatch("[╰╯─-]*", line) else line for line in inside]
     what, *others = " ".join(parts).strip().split("\n")
     near = re.search(r"Perhaps you meant: *(--[\w-]+)", " ".join(others))
-    hint = f"did you mean {near.group(1)}? " if near else ""
-    what = what.replace("(required)", "").strip(" .") or "these options are not understood"
+    # an option of another command is known, but not here
+    hint = f"did you mean {near.group(1)}? " if near and near.group(1) not in words else ""
+    what = re.sub(r"\(required\)|\(applied to [^)]*\)", "", what)
+    what = " ".join(what.split()).strip(" .") or "these options are not understood"
     return SpecError(what[:1].lower() + what[1:], remedy=f"{hint}see mrcjax {words[0]} --help")
 
 

@@ -45,6 +45,10 @@ def trace_command(
     stored = archive.load_runs(file)
     chosen = stored.run(run)
     check_trace(out, ranks)
+    if figure is not None:
+        from mrcjax.report import plot
+
+        plot.check_name(figure)
     prepare_jax()
     recording = recorded(chosen, ranks)
     save(recording, out, command, events)

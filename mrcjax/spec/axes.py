@@ -57,7 +57,7 @@ def zipped(values: dict[str, list[Any]], together: Any, raw: dict[str, Any]) -> 
     groups = [[key] for key in values]
     seen: list[Any] = []
     listed = isinstance(together, list) and all(isinstance(g, list) for g in together)
-    for group in together if listed else [together]:
+    for group in together if listed else [[]]:
         is_known = all(isinstance(key, str) and key in values for key in group)
         seen += group
         if is_known and len(set(seen)) < len(seen):

@@ -69,6 +69,7 @@ def sweep_writer(
             # what cannot be folded now stays in the segments
             with contextlib.suppress(Exception):
                 writer.fold()
+                writer.remove_if_new()
             raise
         writer.fold()
 
@@ -117,6 +118,7 @@ class SweepWriter:
         self._bytes = 0  # of the file and the segments
         self._folded_at, self._empty_fold_s, self._fold_s_per_byte = 0.0, 0.0, 1e-8
         self._is_changed = True
+        self._is_new = self.spec_before is None and not self._segments
         self.fold()
 
     def _there(self, status: str) -> dict[str, At]:
@@ -142,6 +144,7 @@ class SweepWriter:
         except ArchiveError as error:
             raise self._failure(error) from error
         self._number += 1
+        self._is_new = False
         for i, (point, row) in enumerate(zip(placed, rows, strict=True)):
             self._state.put(point.at, row, (path, (i,)))
         self._is_changed = True
@@ -161,6 +164,11 @@ class SweepWriter:
         columns, place = self._state.columns, self._place(at)
         is_done = columns["status"][place] == "done" and columns["id"][place] == id
         return bool(is_done) and (not with_finish or place in self._state.kept)
+
+    def remove_if_new(self) -> None:
+        """Remove the file if it was not there before and no point was added."""
+        if self._is_new:
+            self._target.unlink(missing_ok=True)
 
     def _fold_takes_s(self) -> float:
         return self._empty_fold_s + self._bytes * self._fold_s_per_byte

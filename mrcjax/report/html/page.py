@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mrcjax.archive import Archive, Sweep
 from mrcjax.report.html.blocks import Section
 from mrcjax.report.html.runs import sections_of_runs
 from mrcjax.report.html.sweeps import sections_of_sweep
+from mrcjax.units import SpecError
 
 Assumptions = Sequence[Mapping[str, Any]]  # see `page`
 
@@ -41,14 +43,20 @@ def page(stored: Archive | Sweep, *, assumptions: Assumptions = (), command: str
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page, whole or not at all; missing folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a page, whole or not at all; missing folders are made. Raises SpecError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise SpecError(
+            f"{path} cannot be written ({reason})", remedy="name another file"
+        ) from None
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _rendered(title: str, subtitle: str, sections: Sequence[Section], command: str) -> str:

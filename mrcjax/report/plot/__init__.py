@@ -19,7 +19,7 @@ from mrcjax.report.plot.search import (
     shares,
     shares_figure,
 )
-from mrcjax.report.plot.style import Figure, inline, save
+from mrcjax.report.plot.style import Figure, check_name, inline, save
 from mrcjax.report.plot.sweep import SweepFigure, sweep_figures
 from mrcjax.report.plot.tail import tail, tail_figure
 from mrcjax.report.plot.use import link_use, link_use_figure
@@ -31,6 +31,7 @@ __all__ = [
     "bars",
     "bars_figure",
     "bars_of",
+    "check_name",
     "curves",
     "curves_figure",
     "finish_times",

@@ -10,6 +10,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mrcjax.units import SpecError
+
 SUFFIXES = (".png", ".svg", ".pdf")
 INK, MUTED, GRID = "#1a1a1a", "#5f6670", "#d9dce1"
 # of clearly different lightness, so that they also differ in grey
@@ -73,13 +75,19 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def save(drawn: Figure, path: str | Path) -> Path:
-    """Write a figure in the format that the path's suffix names; ValueError for another."""
-    target = Path(path)
+def check_name(target: Path) -> None:
+    """Raise SpecError for a name that ends in no format of figures."""
     if target.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f'cannot draw a figure as "{target.name}"; let its name end in {", ".join(SUFFIXES)}'
+        raise SpecError(
+            f'cannot draw a figure as "{target.name}"',
+            remedy=f"let its name end in {', '.join(SUFFIXES)}",
         )
+
+
+def save(drawn: Figure, path: str | Path) -> Path:
+    """Write a figure in the format that the path's suffix names; SpecError for another."""
+    target = Path(path)
+    check_name(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     # no date and no random ids: the same run gives the same file
     is_svg = target.suffix.lower() == ".svg"
