@@ -343,6 +343,8 @@ def test_options_that_take_whole_numbers(call, words, wrong):
     ("words", "what"),
     [
         (("sweep", "a.toml", "--jobs", "0"), '--jobs must be a whole number, 1 or more, got "0"'),
+        (("sweep", "a.toml", "--jobs", "9" * 30), "--jobs must be a whole number, at most 4,096"),
+        (("compare", "--ranks", "9" * 30), "--ranks must be a whole number, at most 2,147,483,647"),
         (("diff", "a.h5", "b.h5", "--rtol", "x"), '--rtol must be a number, 0 or more, got "x"'),
         (("diff", "a.h5", "b.h5", "--rtol", "nan"), '--rtol must be a number, 0 or more, got "na'),
         (("plot", "a.h5", "--format", "gif"), 'got "gif"; use one of png, svg, pdf'),

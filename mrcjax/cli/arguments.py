@@ -43,14 +43,15 @@ class WrongOption(Exception):
         super().__init__(str(error))
 
 
-def whole_number(option: str, least: int = 1, *, example: int = 8) -> Any:
-    """Have an option take a whole number of at least so much."""
+def whole_number(option: str, least: int = 1, *, most: int = 2**31 - 1, example: int = 8) -> Any:
+    """Have an option take a whole number from `least` to `most`."""
 
     def read(text: str) -> int:
         number = _number(int, text)
-        if number is not None and number >= least:
+        if number is not None and least <= number <= most:
             return number
-        what = f"must be a whole number, {least} or more"
+        too_large = number is not None and number > most
+        what = f"must be a whole number, {f'at most {most:,}' if too_large else f'{least} or more'}"
         raise _wrong(option, what, text, f"write for example {option} {example}")
 
     return _values(read, "N")

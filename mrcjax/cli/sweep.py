@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mrcjax.archive import Sweep
 
 SOME_FAILED = 1  # exit status
+MOST_JOBS = 4096  # what a system may bear; each is a process
 
 
 def sweep_command(
@@ -36,7 +37,7 @@ def sweep_command(
     ] = False,
     jobs: Annotated[
         int | None,
-        whole_number("--jobs"),
+        whole_number("--jobs", most=MOST_JOBS),
         arg(
             help="Processes that share the batches; with --scheduler local the workers.",
             help_behavior_hint="",
