@@ -21,7 +21,7 @@ kind = "all_reduce"
 size = "16 MB"
 
 [sweep]
-network.ranks = [4, 6, 8, 10]
+network.rails = [1, 2, 3, 4]
 """
 WITHOUT, WITH = SPEC + "keep = []\n", SPEC + 'keep = ["finish"]\n'
 
@@ -60,18 +60,17 @@ def test_ended_early_it_loses_nothing(file):
     assert (found["finish_count"] > 0).sum() == 2
     assert found.check() == 4
     found = mrcjax.sweep(WITH, file, resume=True)
-    assert found["finish_count"].tolist() == [4, 6, 8, 10]
+    assert found["finish_count"].tolist() == [8] * 4
 
 
 def test_a_point_that_fails_now_stays_as_it_was_and_the_user_is_told(
     file, tmp_path, monkeypatch, capsys
 ):
     times_s = mrcjax.load(file)["time_s"]
-
     original = batch.launch
 
     def launch(prepared):
-        if prepared.alike[0].cases[0].network.ranks == 8:
+        if any(run.case.spec.network.rails == 3 for each in prepared.alike for run in each.runs):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return original(prepared)
 
@@ -83,7 +82,7 @@ def test_a_point_that_fails_now_stays_as_it_was_and_the_user_is_told(
     found = mrcjax.load(file)
     assert found.status.astype(str).tolist() == ["done"] * 4
     assert np.array_equal(found["time_s"], times_s)
-    assert found["finish_count"].tolist() == [4, 6, 0, 10]
+    assert found["finish_count"].tolist() == [8, 8, 0, 8]
     error = capsys.readouterr().err
     assert "lacks finish times of 1 of 4 points that are done; --resume adds" in error
     assert len(error.splitlines()) == 1
