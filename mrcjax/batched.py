@@ -32,17 +32,20 @@ def width_of(inputs: tuple, room: int) -> int:
 
 
 def ready_to_launch(
-    inputs: Sequence[tuple], config: Config, room: int, width: int
+    inputs: Sequence[tuple], config: Config, room: int, width: int, *, all_vary: bool = False
 ) -> Callable[[], Times]:
     """Compile what emulates these inputs, if it is not yet; launched it gives (points, ...) each.
 
     inputs: arguments of `emulate` of one structure. What differs between them is stacked, `room`
-    places of it; all else is there once.
+    places of it; all else is there once. all_vary: stack all, so that inputs which happen to have
+    more in common share the program of the others.
     """
     leaves = [jax.tree.leaves(each) for each in inputs]
     own = len(jax.tree.leaves(inputs[0][0]))  # of Params, which come first
     varies = tuple(
-        place < own or any(not _same(each[place], leaves[0][place]) for each in leaves[1:])
+        all_vary
+        or place < own
+        or any(not _same(each[place], leaves[0][place]) for each in leaves[1:])
         for place in range(len(leaves[0]))
     )
     idle = room - len(inputs)  # places that nobody asks for repeat the first point

@@ -23,12 +23,11 @@ Inputs = tuple[Params, Network, Schedule]  # arguments of `emulate`
 
 @dataclass(frozen=True)
 class Laid:
-    """Inputs of a case in larger arrays, with its own number of ranks and where its links are.
+    """How a case lies in larger arrays: its ranks are the first.
 
     links: (links,) int, place of each link of the case.
     """
 
-    inputs: Inputs
     ranks: int
     links: np.ndarray
 
@@ -64,7 +63,7 @@ def kin(inputs: Inputs, config: Config) -> Hashable | None:
     return config, of_network, tuple(phases), work, reducers, params.window is None
 
 
-def lay(inputs: Inputs, larger: Inputs) -> Laid:
+def lay(inputs: Inputs, larger: Inputs) -> tuple[Inputs, Laid]:
     """Lay a case into the arrays of a larger one of its kin."""
     params, network, schedule = inputs
     ranks, most = network.ranks, larger[1].ranks
@@ -82,7 +81,7 @@ def lay(inputs: Inputs, larger: Inputs) -> Laid:
         orders=tuple(x.astype(order.dtype) for x, order in zip(widened, orders, strict=True)),
     )
     laid_params = _params(params, places, laid_network.num_links, ranks, most)
-    return Laid((laid_params, laid_network, laid_schedule), ranks, places)
+    return (laid_params, laid_network, laid_schedule), Laid(ranks, places)
 
 
 def _growth(phase: Phase) -> tuple[int, ...]:

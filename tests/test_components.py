@@ -28,6 +28,7 @@ NETWORKS = {
     "cables": PLANES,
     "pods": POD_TREE,
     "pod cables": {**POD_TREE, "load_balancing": "ecmp"},
+    "one domain": {"kind": "nvl", "ranks": 10},
     "dragonfly": DRAGONFLY,
     "dragonfly cables": {**DRAGONFLY, "load_balancing": "ecmp"},
 }
@@ -65,6 +66,7 @@ def wiring_of(name: str):
             },
         ),
         ("pods", "node 1 / *9 node*", {"rank 9 node egress": 1, "rank 9 node ingress": 1}),
+        ("one domain", "node 0 / *9 node*", {"rank 9 node egress": 1, "rank 9 node ingress": 1}),
         ("pods", "core 1 / pod 0 *", {"pod 0 up trunk": 1, "pod 0 down trunk": 1}),
     ],
 )
@@ -121,3 +123,7 @@ def check_ends_of_cables(network: str):
         mine = slice(tier.first, tier.first + tier.count)
         wanted = 0 if tier.name.startswith("node") else 1 if tier.sharing == "port" else 2
         assert (ends[mine] == wanted * wiring.cables[mine]).all(), tier.name
+
+
+def test_one_domain_has_no_links_outside_nodes():
+    assert set(components(wiring_of("one domain"))) == {"rank", "node"}

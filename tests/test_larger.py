@@ -19,6 +19,7 @@ KINDS = {
     "rails": RAILS,
     "reducers": RAILS + 'reduction_rate = "100 GB/s"\n',
     "rails, nodes": RAILS + NODES,
+    "one rail, nodes": 'kind = "flat_rails"\nrails = 1\nrail_rate = "400 Gbit/s"\n' + NODES,
     "rails, lanes of a port": RAILS + "channels = 7\n",
     "rails, few lanes": RAILS + "channels = 2\n",
     "trunks": TREE,
@@ -49,8 +50,8 @@ run = jax.jit(emulate, static_argnames="config")
 
 
 def assert_the_same(own, config, larger):
-    laid = lay(own, larger)
-    alone, found = run(*own, config=config), laid.own(run(*laid.inputs, config=config))
+    there, laid = lay(own, larger)
+    alone, found = run(*own, config=config), laid.own(run(*there, config=config))
     for field in ("time_s", "finish_s", "link_bytes"):
         one, other = (np.asarray(getattr(times, field)) for times in (alone, found))
         np.testing.assert_array_equal(one, other, err_msg=field)
@@ -91,7 +92,7 @@ SLICES = 'algorithm = "hierarchical"\nbetween = "ring"'
         ("hashes", DIRECT, (17, 24), 31),
         ("two NICs", DIRECT, (10, 30), 40),
         ("planes", DIRECT, (33, 37), 43),
-        ("one domain", DIRECT, (4, 7), 60),
+        ("one domain", DIRECT, (4, 7, 60), 72),
         ("DGX", SLICES, (24, 40), 64),
     ],
 )
@@ -104,10 +105,12 @@ def test_a_laid_case_gives_its_own_numbers(network, algorithm, sizes, most):
         own, config = inputs(KINDS[network], ranks, algorithm)
         assert kin(own, config) == common, ranks
         assert_the_same(own, config, larger)
-        structures.add(structure_of(lay(own, larger).inputs, config))
+        structures.add(structure_of(lay(own, larger)[0], config))
     assert len(structures) == 1
 
 
+IDLE_DOWN = 'links = [{ match = "rank 1 egress rail 2", down = true }]'
+ALMOST = 'links = [{ match = "rank 5 egress *", rate = 0.999999999 }]'
 PORT_DOWN = 'links = [{ match = "rank 1 egress rail 2", down = true }]\nreroute = "spread"'
 NIC_DOWN = 'links = [{ match = "rank 1 egress nic 0", down = true }]\nreroute = "spread"'
 CABLE_DOWN = 'links = [{ match = "leaf 0 up cable 1", down = true }]\nreroute = "spread"'
@@ -122,6 +125,8 @@ CABLE_DOWN = 'links = [{ match = "leaf 0 up cable 1", down = true }]\nreroute = 
         ("reducers", WHOLE, "slow = [{ rank = 1, factor = 4 }]", "", (3, 17), 20),
         ("reducers", RING, "", "", (3, 17), 20),
         ("rails", RING, "", "fast_forward = false", (3, 17), 20),
+        ("rails", WHOLE, IDLE_DOWN, "", (2, 3), 4),  # 3 ranks have no use for the third rail
+        ("one rail, nodes", SLICES, ALMOST, "", (524,), 600),  # not quite a common growth
         ("rails", DIRECT, PORT_DOWN, "", (3, 17), 20),
         ("rails", WHOLE, PORT_DOWN, "", (3, 8, 17), 20),
         ("rails", DIRECT, PORT_DOWN.replace("spread", "neighbour"), "", (3, 17), 20),
@@ -147,6 +152,7 @@ def test_so_it_does_with_damage_and_by_other_rules(network, algorithm, faults, m
         ((RAILS, 24), (RAILS, 48), 'algorithm = "direct"\ngroup_size = 24'),  # one group or more
         ((RAILS + NODES, 340), (RAILS + NODES, 344), RING),  # no more sorted, see `rule_of_many`
         ((TREE, 8), (TREE, 40), DIRECT),  # one leaf has no links up
+        ((TREE.replace("16", "8"), 31), (TREE, 32), DIRECT),  # more leaves, of fewer ranks
         ((KINDS["hashes"], 17), (KINDS["hashes"], 40), DIRECT),  # more spines
     ],
 )  # fmt: skip

@@ -8,13 +8,14 @@ import jsonschema
 import numpy as np
 import pytest
 import tomli_w
+from runs import flat, toml
 
 import mrcjax
 from mrcjax import programs
 from mrcjax.archive import ArchiveError, described
-from mrcjax.spec import SpecError, example, json_schema, load_sweep, sweep_to_toml
+from mrcjax.spec import SpecError, example, json_schema, load_spec, load_sweep, sweep_to_toml
 from mrcjax.step import run_with_step
-from mrcjax.sweeping import batch, classes, make_plan, running
+from mrcjax.sweeping import batch, classes, group, make_plan, running
 from mrcjax.sweeping.group import Group
 
 BASE = """
@@ -399,12 +400,13 @@ def test_many_points_take_one_program(tmp_path):
     assert programs.count() == before + 1
 
 
-def test_sizes_share_a_program_where_that_is_cheaper(tmp_path):
+def test_sizes_share_a_program_where_that_is_cheaper(tmp_path, monkeypatch):
+    monkeypatch.setattr(group, "MOST_AT_ONCE", 3)  # all points of the last batch are of one size
     asked = "[sweep]\nnetwork.ranks = { from = 2, to = 38, step = 3 }\ncollective.size = ['1 MB', '1 GB']"  # noqa: E501
     spec = load_sweep(BASE + asked, ['network.latency="400 ns"'])
-    (group,) = make_plan(spec.points()).groups
-    assert (len(group.points), len(group.ranks), group.larger.network.ranks) == (26, 13, 38)
-    assert "13 sizes from 2 to 38 ranks" in group.title
+    (all_of_it,) = make_plan(spec.points()).groups
+    assert (len(all_of_it.points), all_of_it.larger.network.ranks) == (26, 38)
+    assert "13 sizes from 2 to 38 ranks" in all_of_it.title
     before = programs.count()
     found = mrcjax.sweep(spec, tmp_path / "s.h5")
     assert programs.count() == before + 1
@@ -415,7 +417,18 @@ def test_sizes_share_a_program_where_that_is_cheaper(tmp_path):
         assert found["binding_name"][at] == alone.binding.name
 
 
-def group(ranks, points, seconds, kin="one", compile_s=2.0):
+def test_points_side_by_side_reduce_as_they_do_alone():
+    nodes = {"node_size": 4, "node_rate": "70 GB/s", "reduction_rate": "9 GB/s"}
+    scatter = {"kind": "reduce_scatter", "size": "1 GB", "group_size": 3, "stripe": True}
+    text = toml(network=flat(9, 3, **nodes), collective=scatter)
+    specs = [
+        load_spec(f'{text}\n[faults]\nlate = [{{ rank = {rank}, by = "7 us" }}]') for rank in (0, 5)
+    ]
+    for spec, found in zip(specs, batch.emulate_batch(specs, 4, ("finish",)), strict=True):
+        np.testing.assert_array_equal(found.finish_s, mrcjax.run(spec).finish_s)
+
+
+def group_of(ranks, points, seconds, kin="one", compile_s=2.0):
     spec = load_sweep(BASE + "[sweep]\nnetwork.rails = [1]", [f"network.ranks={ranks}"])
     point = spec.point((0,))
     return Group(
@@ -446,7 +459,7 @@ def taken_s(groups):
 def test_classes_are_the_cheapest_of_all_cuts(seed):
     rng = np.random.default_rng(seed)
     ranks = np.sort(rng.choice(np.arange(2, 5000), 7, replace=False))
-    groups = [group(int(n), int(rng.integers(1, 9)), 1e-9 * float(n) ** 2.5) for n in ranks]
+    groups = [group_of(int(n), int(rng.integers(1, 9)), 1e-9 * float(n) ** 2.5) for n in ranks]
     cuts = []
     for mask in range(64):
         parts = [[groups[0]]]
@@ -455,7 +468,7 @@ def test_classes_are_the_cheapest_of_all_cuts(seed):
             parts[-1].append(each)
         cuts.append(sum(map(taken_s, parts)))
     shuffled = [groups[i] for i in rng.permutation(7)]
-    found = classes.classes([*shuffled, group(9, 2, 1.0, kin=None)], 1)
+    found = classes.classes([*shuffled, group_of(9, 2, 1.0, kin=None)], 1)
     assert len(found[-1].points) == 2
     sizes = {each.ranks: each for each in found[:-1]}
     assert sorted(n for part in sizes for n in part) == ranks.tolist()

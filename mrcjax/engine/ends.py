@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from mrcjax.collective.schedule import Extent
+from mrcjax.collective.schedule import Extent, Phase
 from mrcjax.engine.jitter import Jitter
 from mrcjax.engine.maxplus import move
 from mrcjax.engine.params import Params, Shares
@@ -27,7 +27,7 @@ class Ends:
     bytes: jax.Array  # (lanes, 1), or (lanes, ranks) by owner
     egress_seconds: jax.Array | None
     ingress_seconds: jax.Array | None
-    reduction_bytes_per_s: jax.Array | None
+    reduction_bytes_per_s: jax.Array | None  # None where nothing is reduced, or at once
     jitter: Jitter | None
     shares: Shares | None = None  # cut `bytes`, then (1, ranks) or (1, 1), over the lanes
     extent: Extent | None = None  # how much of the phase is there; None = all of it
@@ -59,11 +59,21 @@ def ends_of(params: Params, network: Network, plan: Plan, extent: Extent | None)
         bytes=bytes_,
         egress_seconds=bytes_ / out_capacity if equal else None,
         ingress_seconds=bytes_ / in_capacity if equal else None,
-        reduction_bytes_per_s=params.reduction_bytes_per_s,
+        reduction_bytes_per_s=reducers(params, plan.phase, plan.lanes, plan.ranks),
         jitter=params.jitter,
         shares=shares,
         extent=extent,
     )
+
+
+def reducers(params: Params, phase: Phase, lanes: int, ranks: int) -> jax.Array | None:
+    """Rate of the reducer of every lane in a phase, (lanes, ranks); None = infinite."""
+    rate = params.reduction_bytes_per_s
+    if rate is None or not phase.reduces:
+        return None
+    # XLA must not see that it is one number many times over: it would multiply by its reciprocal,
+    # in some programs and not in others, and runs that are one would differ in the last bit
+    return jax.lax.optimization_barrier(jnp.broadcast_to(rate, (lanes, ranks)))
 
 
 def moved(plan: Plan, ends: Ends, x: jax.Array, shift: jax.Array) -> jax.Array:

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mrcjax.engine.maxplus import multiple
+
 STRIDE = 64  # rounds that are looked at together
 SAME = 1e-13  # relative to the clock: when two growths count as one common value
 
@@ -60,10 +62,10 @@ def _plain_rounds(
         skips = jnp.where(may_skip, left // STRIDE, 0)
 
         def skip(old, new):
-            return jnp.where((skips == 0) | (new == old), new, new + skips * growth)
+            return jnp.where((skips == 0) | (new == old), new, new + multiple(skips, growth))
 
         clocks = jax.tree.map(skip, before[0], after[0])
-        tallies = jax.tree.map(lambda old, new: new + skips * (new - old), before[1], after[1])
+        tallies = jax.tree.map(lambda old, new: new + multiple(skips, new - old), before[1], after[1])
         return done + stride + skips * STRIDE, (clocks, tallies)
 
     return jax.lax.while_loop(unfinished, advance, (jnp.zeros((), jnp.int32), state))[1]

@@ -25,6 +25,23 @@ def _later_jvp(primals, tangents):
 
 
 @jax.custom_jvp
+def multiple(count: jax.Array | int, value: jax.Array) -> jax.Array:
+    """Give count * value, both at least 0; the derivative is that in `value`.
+
+    Compilers add a product to something without rounding it first (fused multiply-add) in one
+    program and not in another, and runs that are one would differ in the last bit. They do not
+    look through `abs`.
+    """
+    return jnp.abs(count * value)
+
+
+@multiple.defjvp
+def _multiple_jvp(primals, tangents):
+    count, value = primals
+    return jnp.abs(count * value), count * tangents[1]
+
+
+@jax.custom_jvp
 def latest(x: jax.Array) -> jax.Array:
     """Maximum over the first axis; at a tie the derivative is that of the first winner."""
     return jnp.max(x, axis=0)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from mrcjax.collective.detour import Dealt, detoured, none_dealt
 from mrcjax.collective.schedule import Phase, Route, Schedule, owners, peers, port_hops
+from mrcjax.engine.ends import reducers
 from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
 from mrcjax.engine.lossy import repeated
@@ -63,6 +64,7 @@ class Operands:
     kept: jax.Array | None  # (links + 1,) share of packets that a link delivers
     route: Route | None
     start: jax.Array  # (lanes, ranks) when lanes may first send in this phase
+    reduction_bytes_per_s: jax.Array | None  # (lanes, ranks); see `reducers`
 
 
 def run_phase(
@@ -105,6 +107,7 @@ def run_phase(
         if fixed
         else None,
         lanes.lane_free,
+        reducers(params, phase, phase.lanes, network.ranks),
     )
     equal = params.chunk_bytes[phase.sizes].shape[1:] == (1,)
     # lanes whose lines differ in length fall idle one after another
@@ -213,9 +216,9 @@ def _round_and_sends(plan: PathPlan, k: jax.Array, state, operands: Operands):
     num = phase.lanes * network.ranks + 1
     at_receiver = segment_max(arrival, cell, num)[:-1].reshape(dst.shape)
     reducer_free = lanes.reducer_free
-    if phase.reduces and params.reduction_bytes_per_s is not None:
+    if operands.reduction_bytes_per_s is not None:
         got = jnp.zeros((num,), sent.dtype).at[cell].add(sent)[:-1].reshape(dst.shape)
-        reduced = later(at_receiver, reducer_free) + got / params.reduction_bytes_per_s
+        reduced = later(at_receiver, reducer_free) + got / operands.reduction_bytes_per_s
         at_receiver = jnp.where(at_receiver > NEVER, reduced, NEVER)
         reducer_free = later(reducer_free, at_receiver)
     arrived = later(at_receiver, arrived)

@@ -17,7 +17,7 @@ from mrcjax.engine.ends import Ends, active_of, ends_of, moved, work_of
 from mrcjax.engine.fabric import NEVER, Inside, cross, inner_links, inside_of, send_ends
 from mrcjax.engine.jitter import delays
 from mrcjax.engine.loop import run_rounds
-from mrcjax.engine.maxplus import later, segment_max
+from mrcjax.engine.maxplus import later, multiple, segment_max
 from mrcjax.engine.params import Config, Params
 from mrcjax.engine.plan import Plan, in_arrival_order, inner_rule
 from mrcjax.engine.sharing import queue, slots
@@ -81,8 +81,6 @@ def run_phase(
         and not in_arrival_order(network, phase, config),
     )
     ends = ends_of(params, network, plan, extent)
-    if not reduces:
-        ends = Ends(**{**vars(ends), "reduction_bytes_per_s": None})
     equal = ends.egress_seconds is not None
     fixed = phase.per_round == 0
     hops = inside_of(params, network, schedule, phase, inside, fixed)
@@ -250,7 +248,14 @@ def _spread(plan: Plan, rounds: int | jax.Array, ends: Ends, state):
         ingress_free, tails = spread_among(
             size, plan.phase, rounds, plan.store_and_forward, *numbers
         )
-    lane_free = ports.lane_free + rounds * ends.egress_seconds
+    lane_free = ports.lane_free + multiple(rounds, ends.egress_seconds)
+    if ends.extent is not None:
+        # who is not there keeps idle clocks, as all do where there are no such rounds: a clock out
+        # of the way misleads whoever compares clocks, and no round over a link that is down is NaN
+        takes_part = (rounds > 0) & (jnp.arange(plan.ranks) < ends.extent.ranks)
+        lane_free = jnp.where(takes_part, lane_free, ports.lane_free)
+        ingress_free = jnp.where(takes_part, ingress_free, ports.ingress_free)
+        tails = jnp.where(takes_part, tails, NEVER)
     ports = Ports(lane_free, ports.egress_free, ingress_free, ports.reducer_free)
     return (ports, tails, fabric_free), tallies
 
@@ -405,7 +410,7 @@ def _add_port_bytes(network: Network, plan: Plan, ends: Ends, link_bytes, port_b
     if port_bytes is None:
         sends = jnp.asarray(phase.rounds_of_lanes(ends.extent), ends.bytes.dtype)
         sends = jnp.pad(sends, (0, plan.lanes - phase.lanes))
-        total = sends[:, None] * ends.bytes
+        total = multiple(sends[:, None], ends.bytes)
         port_bytes = jnp.broadcast_to(total, (2, plan.lanes, plan.ranks))
     for way, lanes in zip(("egress", "ingress"), port_bytes, strict=True):
         tier = network.tier(prefix + way)

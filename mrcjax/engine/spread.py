@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.collective.schedule import Phase
-from mrcjax.engine.maxplus import move
+from mrcjax.engine.maxplus import move, multiple
 
 TOGETHER = 4  # rounds in one pass
 
@@ -153,8 +153,9 @@ class _Sent:
             jax.lax.dynamic_slice_in_dim(x, start, width, axis=2).reshape(self.shape)
             for x in (self.begin, self.seconds)
         )
-        tail = begin + (k + 1) * seconds
-        return (tail if self.store_and_forward else begin + k * seconds), tail
+        head = begin + multiple(k, seconds)
+        tail = head + seconds
+        return (tail if self.store_and_forward else head), tail
 
 
 def _source(phase: Phase, round_: jax.Array) -> jax.Array:

@@ -74,14 +74,15 @@ class ClosFabric:
     def kin(self) -> Hashable:
         """What fabrics share of which any can be laid into a larger one; see `laid_into`."""
         s = self.sizes
-        above = (s.leaves_per_pod,) if s.cores_per_agg else ()
+        # of equal leaves and pods a larger network has no fewer
+        below = (s.hosts_per_leaf, *((s.leaves_per_pod,) if s.cores_per_agg else ()))
         cables = (s.uplinks, s.aggs, s.agg_uplinks, s.cores_per_agg)
         cables = () if self.load_balancing == "ideal" else cables
         # where cables end, a hash must know, and in three tiers whoever goes on from there
         by_place = self.load_balancing == "d_mod_k" and not s.cores_per_agg
         cables = cables if by_place or not cables else (*cables, self._tops)
         ways = self.load_balancing, self.paths, s.planes, self.ports_per_plane
-        return (*ways, len(self.first), above, cables)
+        return (*ways, len(self.first), below, cables)
 
     def laid_into(self, larger: "ClosFabric") -> "ClosFabric":
         """Give the same ways as links of a larger fabric, and of its arrays' shapes.

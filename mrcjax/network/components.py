@@ -21,11 +21,11 @@ def components(wiring: Wiring) -> dict[str, Components]:
     belong to ranks and nodes only. "switch" are all switches together.
     """
     network = wiring.network
-    found = {
-        "link": _links(wiring),
-        "nic": Components(network.ranks, lambda i: f"nic {i}", lambda i: _nic(wiring, i)),
-        "rank": Components(network.ranks, lambda i: f"rank {i}", lambda i: _ranks(wiring, i, 1)),
-    }
+    found: dict[str, Components] = {}
+    if not all(tier.name.startswith("node") for tier in network.tiers):
+        nics = Components(network.ranks, lambda i: f"nic {i}", lambda i: _nic(wiring, i))
+        found |= {"link": _links(wiring), "nic": nics}
+    found["rank"] = Components(network.ranks, lambda i: f"rank {i}", lambda i: _ranks(wiring, i, 1))
     if network.node_size > 1:
         size = network.node_size
         nodes = -(-network.ranks // size)

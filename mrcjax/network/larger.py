@@ -26,7 +26,7 @@ def kin(network: Network) -> Hashable | None:
         of_fabric = fabric.kin
     else:
         return None
-    node_size = "all" if network.node_size == network.ranks else network.node_size
+    node_size = "all" if network.node_size >= network.ranks else network.node_size
     tiers = tuple((tier.name, tier.sharing) for tier in network.tiers)
     ports = network.ports, network.node_ports
     ways = network.rails, network.reroute, network.lossy

@@ -123,17 +123,17 @@ def prepare(
             except SpecError as error:
                 prepared.refused.append((place, each, error))
                 continue
-            laid = _laid(case, inputs, most[number]) if number < len(most) else None
-            inputs = inputs if laid is None else laid.inputs
+            inputs, laid = _laid(case, inputs, most[number] if number < len(most) else None)
             key = (spec.engine.precision, structure_of(inputs, case.config))
             runs, rows = found.setdefault(key, ([], []))
             row = _row(rows, inputs, [one.row for one in runs if one.point == place])
             runs.append(Run(place, case, laid, row))
     for (word, _), (runs, rows) in found.items():
-        places = max(room, len(rows))
+        places, config = max(room, len(rows)), runs[0].case.config
         width = width_of(rows[0], places)
+        is_laid = runs[0].laid is not None
         with precision(word):
-            ready = ready_to_launch(rows, runs[0].case.config, places, width)
+            ready = ready_to_launch(rows, config, places, width, all_vary=is_laid)
         prepared.alike.append(Alike(runs, len(rows), ready))
     return prepared
 
@@ -166,13 +166,14 @@ def _inputs(spec: Spec, known: dict[Any, Any]) -> tuple[Case, tuple]:
         return case, inputs_of(case)
 
 
-def _laid(case: Case, inputs: tuple, most: tuple[Case, tuple]) -> Laid | None:
-    """How a case lies in the arrays of a larger one; None where it has its own."""
+def _laid(case: Case, inputs: tuple, most: tuple[Case, tuple] | None) -> tuple[tuple, Laid | None]:
+    """Inputs of a case in the arrays of a larger one, and how it lies there; None: in its own."""
+    if most is None or case.network.ranks > most[0].network.ranks:
+        return inputs, None
     common = kin(inputs, case.config)
     if common is None or common != kin(most[1], most[0].config):
-        return None
-    fits = case.network.ranks <= most[0].network.ranks
-    return lay(inputs, most[1]) if fits else None
+        return inputs, None
+    return lay(inputs, most[1])
 
 
 def launch(prepared: Prepared) -> Running:

@@ -73,6 +73,6 @@ def _joined(members: Sequence[Group], workers: int) -> Group:
         room=room_of(largest.bytes_each, seconds, len(points), workers),
         sends=sends,
         seconds_each=seconds,
-        ranks=tuple(rank for group in members for rank in group.ranks),
+        ranks=tuple(sorted({rank for group in members for rank in group.ranks})),
         larger=largest.example,
     )

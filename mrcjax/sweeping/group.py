@@ -132,10 +132,12 @@ def _weighed_run(spec: Spec) -> _Weighed:
     with precision(spec.engine.precision):
         case = build(spec)
         inputs = inputs_of(case)
-        arrays = jax.tree.leaves(inputs[0])
+    common = kin(inputs, case.config)
     phases = case.schedule.phases
     lanes = max((p.lanes for p in phases), default=1) * case.network.ranks
-    numbers = sum(leaf.nbytes for leaf in arrays)
+    # laid into larger arrays each point has indices of its own, too
+    own_arrays = inputs[0] if common is None else inputs
+    numbers = sum(leaf.nbytes for leaf in jax.tree.leaves(own_arrays))
     results = 8 * (case.network.num_links + case.network.ranks)
     by_ports = all(bound_to_ports(p, case.network) for p in phases)
     moving = 8 * (16 * lanes + 12 * case.network.num_links)
@@ -143,7 +145,7 @@ def _weighed_run(spec: Spec) -> _Weighed:
     own = 0 if jax.default_backend() == "cpu" else moving
     sends = sum(p.rounds * p.lanes for p in phases) * case.network.ranks
     way = "ports" if by_ports else "paths"
-    return _Weighed(sends, numbers + results + own, way, 1, kin(inputs, case.config))
+    return _Weighed(sends, numbers + results + own, way, 1, common)
 
 
 def free_bytes() -> int:
