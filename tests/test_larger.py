@@ -64,36 +64,43 @@ DIRECT, WHOLE, RING = (
 SLICES = 'algorithm = "hierarchical"\nbetween = "ring"'
 
 
+def slowly(*cases):
+    """The same kinds of case over again, each a compilation or two: run with `-m slow`."""
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
 @pytest.mark.parametrize(
     ("network", "algorithm", "sizes", "most"),
     [
         ("rails", DIRECT, (2, 3, 40), 64),
-        ("rails", WHOLE, (3, 17), 64),
         ("rails", RING, (2, 100, 300), 331),  # the last ones skip rounds
-        ("rails", DIRECT + "\nelement_bytes = 4", (3, 41), 43),
-        ("rails", "group_size = 6", (12, 30), 36),
-        ("rails", "group_size = 6\ngroup_stride = 2", (24, 36), 48),
-        ("rails", WHOLE + "\nchunks = 3", (3, 17), 23),
-        ("rails, nodes", RING, (8, 28), 40),
         ("rails, nodes", SLICES, (8, 28), 40),
-        ("rails, nodes", SLICES.replace("ring", "direct"), (8, 28), 40),
-        ("rails, nodes", SLICES + "\nchunks = 4", (8, 20), 24),
-        ("rails, nodes", DIRECT, (5, 22), 23),
-        ("rails, lanes of a port", DIRECT, (2, 17), 30),
         ("rails, lanes of a port", WHOLE, (2, 17), 30),
-        ("rails, few lanes", DIRECT, (2, 17), 30),
         ("trunks", DIRECT, (10, 30), 40),
-        ("trunks", WHOLE, (10, 30), 40),
-        ("trunks", RING, (10, 100), 128),
-        ("trunks, nodes by rail", RING, (20, 40), 48),
-        ("trunks, nodes by rail", SLICES, (20, 40), 48),
-        ("trunks of three tiers", DIRECT, (13, 19), 22),
-        ("places", DIRECT, (10, 30), 40),
         ("hashes", DIRECT, (17, 24), 31),
-        ("two NICs", DIRECT, (10, 30), 40),
-        ("planes", DIRECT, (33, 37), 43),
         ("one domain", DIRECT, (4, 7, 60), 72),
-        ("DGX", SLICES, (24, 40), 64),
+        *slowly(
+            ("rails", WHOLE, (3, 17), 64),
+            ("rails", DIRECT + "\nelement_bytes = 4", (3, 41), 43),
+            ("rails", "group_size = 6", (12, 30), 36),
+            ("rails", "group_size = 6\ngroup_stride = 2", (24, 36), 48),
+            ("rails", WHOLE + "\nchunks = 3", (3, 17), 23),
+            ("rails, nodes", RING, (8, 28), 40),
+            ("rails, nodes", SLICES.replace("ring", "direct"), (8, 28), 40),
+            ("rails, nodes", SLICES + "\nchunks = 4", (8, 20), 24),
+            ("rails, nodes", DIRECT, (5, 22), 23),
+            ("rails, lanes of a port", DIRECT, (2, 17), 30),
+            ("rails, few lanes", DIRECT, (2, 17), 30),
+            ("trunks", WHOLE, (10, 30), 40),
+            ("trunks", RING, (10, 100), 128),
+            ("trunks, nodes by rail", RING, (20, 40), 48),
+            ("trunks, nodes by rail", SLICES, (20, 40), 48),
+            ("trunks of three tiers", DIRECT, (13, 19), 22),
+            ("places", DIRECT, (10, 30), 40),
+            ("two NICs", DIRECT, (10, 30), 40),
+            ("planes", DIRECT, (33, 37), 43),
+            ("DGX", SLICES, (24, 40), 64),
+        ),
     ],
 )
 def test_a_laid_case_gives_its_own_numbers(network, algorithm, sizes, most):
@@ -119,22 +126,24 @@ CABLE_DOWN = 'links = [{ match = "leaf 0 up cable 1", down = true }]\nreroute = 
 @pytest.mark.parametrize(
     ("network", "algorithm", "faults", "more", "sizes", "most"),
     [
-        ("rails", DIRECT, PORT_DOWN.replace("down = true", "rate = 0.3"), "", (3, 17), 20),
-        ("rails", RING, 'late = [{ rank = 2, by = "50 us" }]', "", (3, 17), 20),
         ("rails", DIRECT, "", 'switching = "store_and_forward"', (3, 17), 20),
-        ("reducers", WHOLE, "slow = [{ rank = 1, factor = 4 }]", "", (3, 17), 20),
         ("reducers", RING, "", "", (3, 17), 20),
-        ("rails", RING, "", "fast_forward = false", (3, 17), 20),
         ("rails", WHOLE, IDLE_DOWN, "", (2, 3), 4),  # 3 ranks have no use for the third rail
-        ("one rail, nodes", SLICES, ALMOST, "", (524,), 600),  # not quite a common growth
         ("rails", DIRECT, PORT_DOWN, "", (3, 17), 20),
-        ("rails", WHOLE, PORT_DOWN, "", (3, 8, 17), 20),
-        ("rails", DIRECT, PORT_DOWN.replace("spread", "neighbour"), "", (3, 17), 20),
-        ("trunks, nodes by rail", DIRECT, NIC_DOWN, "", (12, 20), 24),
-        ("hashes", DIRECT, CABLE_DOWN, "", (17, 24), 31),
-        ("trunks", DIRECT, "", 'order = "exact"', (10, 17), 20),
-        ("rails", DIRECT, PORT_DOWN.replace("down = true", "loss = 0.01"), "", (3, 17), 20),
-        ("rails", DIRECT, "", 'precision = "float32"', (3, 17), 20),
+        *slowly(
+            ("rails", DIRECT, PORT_DOWN.replace("down = true", "rate = 0.3"), "", (3, 17), 20),
+            ("rails", RING, 'late = [{ rank = 2, by = "50 us" }]', "", (3, 17), 20),
+            ("reducers", WHOLE, "slow = [{ rank = 1, factor = 4 }]", "", (3, 17), 20),
+            ("rails", RING, "", "fast_forward = false", (3, 17), 20),
+            ("one rail, nodes", SLICES, ALMOST, "", (524,), 600),  # not quite a common growth
+            ("rails", WHOLE, PORT_DOWN, "", (3, 8, 17), 20),
+            ("rails", DIRECT, PORT_DOWN.replace("spread", "neighbour"), "", (3, 17), 20),
+            ("trunks, nodes by rail", DIRECT, NIC_DOWN, "", (12, 20), 24),
+            ("hashes", DIRECT, CABLE_DOWN, "", (17, 24), 31),
+            ("trunks", DIRECT, "", 'order = "exact"', (10, 17), 20),
+            ("rails", DIRECT, PORT_DOWN.replace("down = true", "loss = 0.01"), "", (3, 17), 20),
+            ("rails", DIRECT, "", 'precision = "float32"', (3, 17), 20),
+        ),
     ],
 )  # fmt: skip
 def test_so_it_does_with_damage_and_by_other_rules(network, algorithm, faults, more, sizes, most):

@@ -65,7 +65,9 @@ def _plain_rounds(
             return jnp.where((skips == 0) | (new == old), new, new + multiple(skips, growth))
 
         clocks = jax.tree.map(skip, before[0], after[0])
-        tallies = jax.tree.map(lambda old, new: new + multiple(skips, new - old), before[1], after[1])
+        tallies = jax.tree.map(
+            lambda old, new: new + multiple(skips, new - old), before[1], after[1]
+        )
         return done + stride + skips * STRIDE, (clocks, tallies)
 
     return jax.lax.while_loop(unfinished, advance, (jnp.zeros((), jnp.int32), state))[1]
