@@ -12,3 +12,6 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 import jax
 
 jax.config.update("jax_enable_x64", True)
+# A command that runs in this process would have all later tests keep their compiled code on disk,
+# which is worth nothing here, and writing it has crashed once.
+jax.config.update("jax_enable_compilation_cache", False)
