@@ -1,5 +1,6 @@
 """Compiled programs, each compiled once however many threads ask for it."""
 
+import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -7,8 +8,19 @@ from typing import Any
 
 import jax
 
+MOST_MAPPINGS = 32_000
+"""Mappings of memory this process may hold before what is compiled is forgotten.
+
+A program holds some hundred of them on a CPU, and Linux grants a process 65,530
+(`vm.max_map_count`): without this a sweep over a thousand kinds of network dies of a segmentation
+fault.
+"""
+
+LOOK_EVERY = 16  # compilations, as counting thousands of mappings takes some milliseconds
+
 _made: dict[Hashable, Future] = {}
 _lock = threading.Lock()
+_compiled = 0
 
 
 def compiled(
@@ -19,6 +31,7 @@ def compiled(
     Others who ask meanwhile wait. Where compiling fails all of them fail alike, and the next one
     tries again.
     """
+    global _compiled
     with _lock:
         is_new = key not in _made
         made = _made.setdefault(key, Future())
@@ -27,10 +40,32 @@ def compiled(
             made.set_result(lower().compile(compiler_options=options or None))
         except BaseException as error:
             with _lock:
-                del _made[key]
+                _made.pop(key, None)
             made.set_exception(error)
             raise
+        with _lock:
+            _compiled += 1
+            is_time_to_look = _compiled % LOOK_EVERY == 0
+        if is_time_to_look and mappings() > MOST_MAPPINGS:
+            _make_room()
     return made.result()
+
+
+def _make_room() -> None:
+    """Forget what is compiled, here and in JAX; who is using or awaiting a program keeps it."""
+    with _lock:
+        for key in [key for key, made in _made.items() if made.done()]:
+            del _made[key]
+    jax.clear_caches()
+
+
+def mappings() -> int:
+    """Return how many mappings of memory this process holds; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{os.getpid()}/maps", "rb") as lines:
+            return sum(1 for _ in lines)
+    except OSError:
+        return 0
 
 
 def structure(arrays: Any) -> Hashable:
@@ -46,8 +81,8 @@ def known() -> list[Any]:
 
 
 def count() -> int:
-    """Return how many programs are known."""
-    return len(known())
+    """Return how many programs this process has compiled, those that are forgotten, too."""
+    return _compiled
 
 
 def forget() -> None:

@@ -10,8 +10,24 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
+import pytest
+
+from mrcjax import programs
 
 jax.config.update("jax_enable_x64", True)
 # A command that runs in this process would have all later tests keep their compiled code on disk,
 # which is worth nothing here, and writing it has crashed once.
 jax.config.update("jax_enable_compilation_cache", False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _room_for_programs():
+    """Forget between files what is compiled, before there is too much of it for one process.
+
+    In a test `programs` would do so, too, but not for what tests compile themselves, and some
+    count compilations.
+    """
+    yield
+    if programs.mappings() > programs.MOST_MAPPINGS / 2:
+        programs.forget()
+        jax.clear_caches()

@@ -71,8 +71,9 @@ def measure_sizes(step: int, algorithm: str, folder: Path) -> dict:
     sets += ["faults.random.0.seed=0", f"collective.algorithm={algorithm}"]
     spec = load_sweep(HERE / "spec.toml", sets)
     programs.forget()
+    before = programs.count()
     together, found = timed(partial(mrcjax.sweep, spec, folder / f"{algorithm}.h5"))
-    shared = programs.count()
+    shared = programs.count() - before
     programs.forget()
     apart, alone = timed(lambda: [
         emulate_batch([point.spec], 1, ("time_s",))[0] for _, point in spec.points() if point
@@ -84,7 +85,7 @@ def measure_sizes(step: int, algorithm: str, folder: Path) -> dict:
         "s in a sweep": together,
         "programs compiled for it": shared,
         "s each by a program of its own": apart,
-        "programs compiled for them": programs.count(),
+        "programs compiled for them": programs.count() - before - shared,
     }
 
 
