@@ -15,7 +15,6 @@ from mrcjax.pytree import pytree, static
 from mrcjax.spec import Mesh, SpecError, Torus
 
 WORDS = ("up", "down")
-MOST_UNROLLED = 6  # hops that are written out; a loop over more compiles faster
 
 
 @pytree
@@ -127,13 +126,9 @@ class GridFabric(Crossbar):
                 beyond = jnp.where(differs, moved, beyond)
             return beyond, link
 
+        # A loop however few the hops: of what is written out XLA makes one kernel on a CPU that
+        # works every hop out anew from all before it, thousands of times for six.
         hops = self.diameter if most is None else most
-        if hops <= MOST_UNROLLED:
-            ways, here = [], start
-            for _ in range(hops):
-                here, link = onward(here, None)
-                ways.append(link)
-            return tuple(ways)
         return tuple(jax.lax.scan(onward, start, length=hops)[1])
 
     def deal(self) -> np.ndarray:
