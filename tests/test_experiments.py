@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 
 import mrcjax
+from mrcjax.archive import Sweep
 from mrcjax.case import build
 from mrcjax.comparison import load_article
 from mrcjax.spec import TrainingSpec, load_spec
@@ -18,6 +19,7 @@ from mrcjax.training import buckets
 from mrcjax.units import parse_bytes
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+ARCHIVES = sorted(EXPERIMENTS.with_name("results").glob("*.h5"))
 
 
 def test_a_plain_ring_stays_within_15_percent_of_simai():
@@ -26,6 +28,17 @@ def test_a_plain_ring_stays_within_15_percent_of_simai():
     assert emulated.keys() == simai["MEASURED"].keys()
     for ranks, measured in simai["MEASURED"].items():
         assert emulated[ranks] == pytest.approx(measured, rel=0.15), ranks
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=[path.stem for path in ARCHIVES])
+def test_what_experiments_wrote_is_whole(path):
+    stored = mrcjax.load(path)
+    if isinstance(stored, Sweep):
+        assert stored.check() == (stored.status != "missing").sum() > 0
+    else:
+        assert stored.runs
+        for name, run in stored.runs.items():
+            assert run.time_s >= run.lower_bound_s * (1 - 1e-12), name
 
 
 def test_the_benchmark_names_its_cases_and_prints_units():

@@ -97,9 +97,8 @@ def write(rows: list[dict], command: str, folder: Path) -> None:
     """Put rows in the place of those of the same case; print and write the table."""
     target = folder / "rail_assignment.json"
     old = json.loads(target.read_text()) if target.exists() else []
-    done = {each["case"] for each in rows}
-    rows = [{**each, "command": command} for each in rows]
-    rows = [each for each in old if each["case"] not in done] + rows
+    new = [{**each, "command": command} for each in rows]
+    rows = list({each["case"]: each for each in old + new}.values())
     target.write_text(json.dumps(rows, indent=2) + "\n")
     shown = [{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
     text = text_table(shown)

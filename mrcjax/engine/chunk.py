@@ -12,6 +12,7 @@ from mrcjax.engine import jitter, paths, ports, trees
 from mrcjax.engine.maxplus import later, latest
 from mrcjax.engine.params import Config, Params, Times
 from mrcjax.engine.plan import bound_to_ports
+from mrcjax.engine.port_round import Ports
 from mrcjax.engine.repeats import alike, rebased, repeated
 from mrcjax.engine.watching import Seen, Watch, of_alike, of_periods, of_phase
 from mrcjax.network.links import Network
@@ -227,4 +228,4 @@ def _new_clocks(phase: Phase, network: Network, late_s: jax.Array) -> Any:
     shape = (-(-phase.lanes // num) * num, network.ranks)
     idle = jnp.zeros((num, network.ranks), late_s.dtype)
     reducers = jnp.zeros(shape, late_s.dtype)
-    return ports.Ports(jnp.broadcast_to(late_s, shape), idle, idle, reducers), links
+    return Ports(jnp.broadcast_to(late_s, shape), idle, idle, reducers), links
