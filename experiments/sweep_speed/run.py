@@ -21,7 +21,7 @@ from mrcjax.sweeping import emulate_batch
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "results"
-TURNS = 3
+TURNS = 7
 
 
 def timed(work) -> tuple[float, object]:
