@@ -1,6 +1,5 @@
 """Compiled programs, each compiled once however many threads ask for it."""
 
-import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -40,29 +39,21 @@ def compiled(
             made.set_result(lower().compile(compiler_options=options or None))
         except BaseException as error:
             with _lock:
-                _made.pop(key, None)
+                del _made[key]
             made.set_exception(error)
             raise
         with _lock:
             _compiled += 1
             is_time_to_look = _compiled % LOOK_EVERY == 0
         if is_time_to_look and mappings() > MOST_MAPPINGS:
-            _make_room()
+            forget()
     return made.result()
-
-
-def _make_room() -> None:
-    """Forget what is compiled, here and in JAX; who is using or awaiting a program keeps it."""
-    with _lock:
-        for key in [key for key, made in _made.items() if made.done()]:
-            del _made[key]
-    jax.clear_caches()
 
 
 def mappings() -> int:
     """Return how many mappings of memory this process holds; 0 where the system does not tell."""
     try:
-        with open(f"/proc/{os.getpid()}/maps", "rb") as lines:
+        with open("/proc/self/maps", "rb") as lines:
             return sum(1 for _ in lines)
     except OSError:
         return 0
@@ -86,6 +77,11 @@ def count() -> int:
 
 
 def forget() -> None:
-    """Compile everything anew from now on."""
+    """Forget what is compiled, here and in JAX, which would keep hold of it.
+
+    Who is using or awaiting a program keeps it.
+    """
     with _lock:
-        _made.clear()
+        for key in [key for key, made in _made.items() if made.done()]:
+            del _made[key]
+    jax.clear_caches()

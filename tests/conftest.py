@@ -34,4 +34,3 @@ def _room_for_programs():
     yield
     if programs.mappings() > programs.MOST_MAPPINGS / 2:
         programs.forget()
-        jax.clear_caches()

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from mrcjax.engine.arrival import first_come
-from mrcjax.engine.ends import Ends, active_of, work_of
+from mrcjax.engine.ends import Ends
 from mrcjax.engine.fabric import NEVER, Inside, send_ends
-from mrcjax.engine.jitter import delays
 from mrcjax.engine.maxplus import later, segment_max
 from mrcjax.engine.params import Params
 from mrcjax.engine.plan import Plan
-from mrcjax.engine.port_round import Ports, leave
+from mrcjax.engine.port_round import Ports, leave, sends_of
 from mrcjax.engine.sharing import queue
 
 
@@ -58,12 +57,9 @@ def _sent(plan: Plan, ends: Ends, ports: Ports, k: jax.Array):
     """A round out of the senders' ports: heads, tails and bytes of its sends, bytes of ports."""
     phase = plan.phase
     masked = replace(plan, masked=True)
-    shift = phase.first + k * phase.per_round + jnp.arange(plan.lanes) * phase.per_lane
-    active = active_of(masked, ends, shift)
-    out_bytes, in_bytes, seconds, _ = work_of(masked, ends, k, shift, active)
-    begin = ports.lane_free
-    begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
-    head, tail, lane_free, egress_free = leave(masked, ends, begin, seconds, active, ports)
+    _, active, (out_bytes, in_bytes, seconds, _) = sends_of(masked, ends, k)
+    _, left = leave(masked, ends, k, ports.lane_free, seconds, active, ports)
+    head, tail, lane_free, egress_free = left
     ports = replace(ports, lane_free=lane_free, egress_free=egress_free)
     shape = (plan.lanes, plan.ranks)
     sent = jnp.broadcast_to(out_bytes, shape)

@@ -74,16 +74,14 @@ def _round_and_sends(plan: Plan, start: int | jax.Array, k: jax.Array, state, op
     ends, hops = operands
     k = k + start
     phase = plan.phase
-    shift = phase.first + k * phase.per_round + jnp.arange(plan.lanes) * phase.per_lane
-    active = active_of(plan, ends, shift)
-    out_bytes, in_bytes, out_seconds, in_seconds = work_of(plan, ends, k, shift, active)
+    shift, active, (out_bytes, in_bytes, out_seconds, in_seconds) = sends_of(plan, ends, k)
     received = active
     if ends.shares is not None:  # a lane without weight sends nothing
         active, received = out_bytes > 0, in_bytes > 0
 
     begin = later(ports.lane_free, ready) if phase.needs == "lane" else ports.lane_free
-    begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
-    head, tail, lane_free, egress_free = leave(plan, ends, begin, out_seconds, active, ports)
+    begin, left = leave(plan, ends, k, begin, out_seconds, active, ports)
+    head, tail, lane_free, egress_free = left
     if hops.enabled:
         with jax.named_scope("fabric"):
             sent = jnp.broadcast_to(out_bytes, head.shape)
@@ -113,15 +111,24 @@ def _round_and_sends(plan: Plan, start: int | jax.Array, k: jax.Array, state, op
     return after, (begin, lane_free, arrival, out_bytes, in_bytes)
 
 
-def leave(plan: Plan, ends: Ends, begin, seconds, active, ports: Ports):
-    """Head and tail behind the sender's port, and when lane and port are free again."""
+def sends_of(plan: Plan, ends: Ends, k: jax.Array):
+    """Shifts of the lanes in round k, (lanes,), which lanes send, and their work; see `work_of`."""
+    phase = plan.phase
+    shift = phase.first + k * phase.per_round + jnp.arange(plan.lanes) * phase.per_lane
+    active = active_of(plan, ends, shift)
+    return shift, active, work_of(plan, ends, k, shift, active)
+
+
+def leave(plan: Plan, ends: Ends, k: jax.Array, begin, seconds, active, ports: Ports):
+    """When sends begin; head and tail behind their ports, when lanes and ports are free again."""
+    begin = begin if ends.jitter is None else begin + delays(ends.jitter, k, plan.ranks)
     with jax.named_scope("egress"):
         head, tail, egress_free = _into_port(plan, begin, begin, seconds, ports.egress_free)
     lane_free = jnp.where(active, tail, ports.lane_free) if plan.masked else tail
     head, tail = head + ends.egress_latency_s, tail + ends.egress_latency_s
     if plan.masked:
         head, tail = jnp.where(active, head, NEVER), jnp.where(active, tail, NEVER)
-    return tail if plan.store_and_forward else head, tail, lane_free, egress_free
+    return begin, (tail if plan.store_and_forward else head, tail, lane_free, egress_free)
 
 
 def _into_port(plan: Plan, head, tail, seconds, free):
